@@ -1,0 +1,27 @@
+"""Tidelog: the Apache Kafka log as a Python library.
+
+Names are imported when they are first used, so that `import tidelog` stays light: it touches neither numpy nor pyarrow.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from tidelog.errors import TidelogError
+from tidelog.version import __version__
+
+if TYPE_CHECKING:
+    from tidelog.record import Record, kernel_mode
+
+__all__ = ["Record", "TidelogError", "__version__", "kernel_mode"]
+
+_HOMES = {"Record": "tidelog.record", "kernel_mode": "tidelog.record"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'tidelog' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""Looking without touching: verify, salvage, explain, what-if."""

@@ -1,0 +1,1 @@
+"""One partition: segments, indexes, roll, read, recovery, producer state, leader epochs."""

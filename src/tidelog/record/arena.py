@@ -1,0 +1,36 @@
+"""A growing scratch buffer, used again and again."""
+
+from tidelog.record.views import Buffer
+
+
+class Arena:
+    """Bytes are appended at `size`; `clear` forgets them and keeps the memory. One thread at a time."""
+
+    __slots__ = ("buffer", "size")
+
+    def __init__(self, capacity: int = 65536) -> None:
+        self.buffer = bytearray(capacity)
+        self.size = 0
+
+    def clear(self) -> None:
+        """Start again at the front."""
+        self.size = 0
+
+    def reserve(self, size: int) -> memoryview:
+        """Free room for `size` bytes behind what is there. Whoever fills it adds to `size` how much."""
+        needed = self.size + size
+        if needed > len(self.buffer):
+            # A new buffer instead of a longer one: views of the old one may still be held.
+            grown = bytearray(max(needed, 2 * len(self.buffer)))
+            grown[: self.size] = memoryview(self.buffer)[: self.size]
+            self.buffer = grown
+        return memoryview(self.buffer)[self.size : needed]
+
+    def append(self, data: Buffer) -> None:
+        """Copy `data` behind what is there."""
+        self.reserve(len(data))[:] = data
+        self.size += len(data)
+
+    def view(self, start: int = 0) -> memoryview:
+        """What is there, from `start` on; overwritten by what comes after the next `clear`."""
+        return memoryview(self.buffer)[start : self.size]

@@ -1,0 +1,129 @@
+"""Arrow columns as the encoder's kernel takes them: raw buffers, one byte a null, header lists already encoded."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidelog.errors import InvalidBatchError
+from tidelog.record.kernel.header_list import encode_headers
+from tidelog.record.views import byte_view, view
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_NAMES = ("key", "value", "timestamp_ms", "timestamp", "headers")
+_NO_BYTES = view(np.zeros(1, np.uint8))
+_NONE_UINT8 = view(np.empty(0, np.uint8))
+_NONE_INT32 = view(np.empty(0, np.int32))
+_NONE_INT64 = view(np.empty(0, np.int64))
+
+
+class ColumnParts(NamedTuple):
+    """What `encode_columns` takes, in its order."""
+
+    key_offsets: memoryview
+    key_data: memoryview
+    key_nulls: memoryview
+    value_offsets: memoryview
+    value_data: memoryview
+    value_nulls: memoryview
+    tail_offsets: memoryview
+    tail_data: memoryview
+    timestamps: memoryview
+
+
+def column_parts(records: "pa.Table | pa.RecordBatch", default_timestamp_ms: int) -> ColumnParts:
+    """The buffers of the columns."""
+    columns = {name: _one_array(records.column(name)) for name in records.schema.names if name in _NAMES}
+    if "value" not in columns:
+        raise InvalidBatchError(
+            "no column to encode", expected="at least a column `value`", found=", ".join(records.schema.names) or "none"
+        )
+    count = records.num_rows
+    key = binary_parts("key", columns["key"]) if "key" in columns else _all_null(count)
+    return ColumnParts(
+        *key,
+        *binary_parts("value", columns["value"]),
+        *_header_parts(columns.get("headers")),
+        _timestamps(columns.get("timestamp_ms", columns.get("timestamp")), default_timestamp_ms),
+    )
+
+
+def _one_array(column: Any) -> "pa.Array":
+    """A table's chunks in one piece."""
+    import pyarrow as pa
+
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    combined = column.combine_chunks()
+    if isinstance(combined, pa.ChunkedArray):
+        raise InvalidBatchError("too many bytes in one column", expected="at most 2 GiB a call", found=f"{combined.nbytes} bytes")
+    return combined
+
+
+def binary_parts(name: str, array: "pa.Array") -> tuple[memoryview, memoryview, memoryview]:
+    """Offsets, data, and nulls of a binary column."""
+    import pyarrow as pa
+
+    kind = array.type
+    if pa.types.is_null(kind):
+        return _all_null(len(array))
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        raise TypeError(f"column {name!r} is {kind}: text has no bytes of its own, cast it to binary")
+    if not pa.types.is_binary(kind):
+        try:
+            array = array.cast(pa.binary())
+        except pa.ArrowException as error:
+            raise TypeError(f"column {name!r} is {kind}: expected binary ({error})") from error
+    _, offsets, data = array.buffers()
+    count = len(array)
+    if count == 0:
+        return view(np.zeros(1, np.int32)), _NO_BYTES, _NONE_UINT8
+    offset_array = np.frombuffer(offsets, np.int32)[array.offset : array.offset + count + 1]
+    data_view = byte_view(data) if data is not None and data.size else _NO_BYTES
+    return view(offset_array), data_view, _nulls(array)
+
+
+def _nulls(array: "pa.Array") -> memoryview:
+    if array.null_count == 0:
+        return _NONE_UINT8
+    return view(array.is_null().to_numpy(zero_copy_only=False).view(np.uint8))
+
+
+def _all_null(count: int) -> tuple[memoryview, memoryview, memoryview]:
+    return view(np.zeros(count + 1, np.int32)), _NO_BYTES, view(np.ones(count, np.uint8))
+
+
+def _header_parts(array: "pa.Array | None") -> tuple[memoryview, memoryview]:
+    """Offsets and bytes of the encoded header lists; empty where no record has headers."""
+    import pyarrow.compute as pc
+
+    if array is None or len(array) == 0 or not pc.any(pc.greater(pc.fill_null(pc.list_value_length(array), 0), 0)).as_py():
+        return _NONE_INT32, _NO_BYTES
+    tails = [encode_headers(_pairs(headers), index) for index, headers in enumerate(array.to_pylist())]
+    offsets = np.zeros(len(tails) + 1, np.int32)
+    np.cumsum([len(tail) for tail in tails], out=offsets[1:])
+    return view(offsets), view(b"".join(tails))
+
+
+def _pairs(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]]:
+    return [(header["key"], header["value"]) for header in headers or ()]
+
+
+def _timestamps(array: "pa.Array | None", default_timestamp_ms: int) -> memoryview:
+    import pyarrow as pa
+
+    if array is None or len(array) == 0:
+        return _NONE_INT64
+    if pa.types.is_timestamp(array.type):
+        array = array.cast(pa.timestamp("ms", array.type.tz), safe=False).cast(pa.int64())
+    if not pa.types.is_integer(array.type):
+        raise TypeError(f"the timestamp column is {array.type}: expected int64 milliseconds or an Arrow timestamp")
+    numbers: NDArray[np.int64] = np.ascontiguousarray(array.cast(pa.int64()).fill_null(default_timestamp_ms).to_numpy(zero_copy_only=False))
+    lowest = int(numbers.min())
+    if lowest < -1:
+        raise InvalidBatchError("a timestamp out of range", expected="-1 (none) or epoch milliseconds", found=lowest)
+    return view(numbers)

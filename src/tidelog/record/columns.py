@@ -1,0 +1,291 @@
+"""Decode whole buffers of batches into Arrow columns, only those that are asked for.
+
+    offset timestamp_ms timestamp_type key value headers        of the record
+    sequence producer_id producer_epoch partition_leader_epoch is_transactional is_control        of its batch
+
+Values that are not asked for are skipped, not copied. The work goes in chunks of about a mebibyte, so that CRC and decoding find the bytes
+in the processor's cache. Batches of every format and codec come out of the same call; control records too, `is_control` tells them apart.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidelog.errors import TidelogError
+from tidelog.record.arena import Arena
+from tidelog.record.batch import check_count
+from tidelog.record.column_buffers import BinaryColumn, fixed_array, header_array, int64_buffer
+from tidelog.record.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, Compression, decompress_into
+from tidelog.record.faults import Fault, raise_fault
+from tidelog.record.headers import BatchHeaders, Int64Array, check_counts, verify_checksums, walk_headers
+from tidelog.record.kernel import records as kernel
+from tidelog.record.layout import (
+    ATTRIBUTES_POSITION,
+    CONTROL_BIT,
+    HEADER_SIZE,
+    MAX_SEQUENCE,
+    MIN_RECORD_SIZE,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+)
+from tidelog.record.legacy import flatten
+from tidelog.record.slots import BATCH_FIELDS, Want
+from tidelog.record.views import Buffer, byte_view, view
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+RECORD_COLUMNS = ("offset", "timestamp_ms", "timestamp_type", "key", "value", "headers")
+BATCH_COLUMNS = ("sequence", "producer_id", "producer_epoch", "partition_leader_epoch", "is_transactional", "is_control")
+COLUMNS = RECORD_COLUMNS + BATCH_COLUMNS
+
+DEFAULT_CHUNK_BYTES = 1 << 20
+_MAX_ARENA_BYTES = 16 << 20  # decompressed payloads are decoded as soon as there are this many bytes of them
+
+
+def iter_arrow(
+    buffer: Buffer,
+    columns: Sequence[str] = RECORD_COLUMNS,
+    *,
+    check_crcs: bool = True,
+    chunk_bytes: int = DEFAULT_CHUNK_BYTES,
+    max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
+) -> "Iterator[pa.RecordBatch]":
+    """Decode batch after batch into Arrow record batches of about `chunk_bytes` of input each.
+
+    Ends in peace where no whole batch follows. Bad bytes raise, after everything before their chunk was given.
+    """
+    return ColumnDecoder(columns, check_crcs=check_crcs, chunk_bytes=chunk_bytes, max_decompressed_bytes=max_decompressed_bytes).decode(
+        buffer
+    )
+
+
+def to_arrow(buffer: Buffer, columns: Sequence[str] = RECORD_COLUMNS, *, check_crcs: bool = True) -> "pa.Table":
+    """All records of a buffer as one table."""
+    import pyarrow as pa
+
+    decoder = ColumnDecoder(columns, check_crcs=check_crcs)
+    return pa.Table.from_batches(decoder.decode(buffer), decoder.schema)
+
+
+class ColumnDecoder:
+    """Decodes buffers into the same columns again and again, keeping its scratch memory. One thread at a time."""
+
+    def __init__(
+        self,
+        columns: Sequence[str] = RECORD_COLUMNS,
+        *,
+        check_crcs: bool = True,
+        chunk_bytes: int = DEFAULT_CHUNK_BYTES,
+        max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
+    ) -> None:
+        self.schema = arrow_schema(columns)
+        self._columns = tuple(columns)
+        self._check_crcs = check_crcs
+        self._chunk_bytes = chunk_bytes
+        self._max_decompressed_bytes = max_decompressed_bytes
+        self._arena = Arena()
+        self._key = BinaryColumn(wanted="key" in columns, share=0.25)
+        self._value = BinaryColumn(wanted="value" in columns, share=1.0)
+        wanted = {"key": Want.KEYS, "value": Want.VALUES, "headers": Want.SLICES}
+        self._want = sum(int(bit) for column, bit in wanted.items() if column in columns)
+
+    def decode(self, buffer: Buffer) -> "Iterator[pa.RecordBatch]":
+        """The records of `buffer`, a record batch for every chunk of input."""
+        source = byte_view(buffer)
+        position = 0
+        while True:
+            headers = walk_headers(source, position, max_bytes=self._chunk_bytes)
+            if len(headers) == 0:
+                return
+            if self._check_crcs:
+                verify_checksums(source, headers)
+            check_counts(headers)
+            for run in _runs_of_one_kind(headers):
+                yield from self._decode_legacy(source, run) if int(run.magic[0]) < 2 else self._decode_v2(source, run)
+            position = headers.end_position
+
+    def _decode_v2(self, source: memoryview, headers: BatchHeaders) -> "Iterator[pa.RecordBatch]":
+        batches = _describe(headers)
+        if not headers.compression.any():
+            # In place. Positions are made small enough for 32 bits by starting at the chunk.
+            start = int(headers.position[0])
+            batches[:, :2] -= start
+            yield self._decode_payloads(source[start : headers.end_position], batches, headers, start)
+            return
+        first = 0
+        while first < len(headers):
+            last = self._decompress(source, batches, headers, first)
+            yield self._decode_payloads(self._arena.view(), batches[first:last], headers[first:last], -1)
+            first = last
+
+    def _decompress(self, source: memoryview, batches: Int64Array, headers: BatchHeaders, first: int) -> int:
+        """Decompress batches from `first` on into the arena, until it is well filled; give back where that was."""
+        self._arena.clear()
+        for index in range(first, len(headers)):
+            start = self._arena.size
+            payload = source[int(batches[index, 0]) : int(batches[index, 1])]
+            position = int(headers.position[index])
+            try:
+                codec = Compression.of(int(headers.compression[index]))
+                decompress_into(self._arena, codec, payload, max_bytes=self._max_decompressed_bytes)
+            except TidelogError as error:
+                error.position = position if error.position is None else position + ATTRIBUTES_POSITION
+                raise
+            batches[index, 0] = start
+            batches[index, 1] = self._arena.size
+            if self._arena.size >= _MAX_ARENA_BYTES:
+                return index + 1
+        return len(headers)
+
+    def _decode_payloads(self, payload: memoryview, batches: Int64Array, headers: BatchHeaders, start: int) -> "pa.RecordBatch":
+        """Decode payloads that lie in one buffer. `start`: where that is in the caller's, or -1 if they were decompressed."""
+        counts = batches[:, 2]
+        sizes = batches[:, 1] - batches[:, 0]
+        impossible = np.flatnonzero(counts > sizes // MIN_RECORD_SIZE)
+        if len(impossible):
+            first = int(impossible[0])
+            check_count(int(counts[first]), int(sizes[first]), int(headers.position[first]))
+        total = int(counts.sum())
+        payload_bytes = int(sizes.sum())
+        offsets, offset_view = int64_buffer(total)
+        timestamps, timestamp_view = int64_buffer(total)
+        slices = np.empty(6 * total if self._want & Want.SLICES else 1, np.int32)
+        totals = np.zeros(5, np.int64)
+        fault = np.zeros(5, np.int64)
+        flat = view(np.ascontiguousarray(batches).reshape(-1))
+        while True:
+            self._key.allocate(total, payload_bytes)
+            self._value.allocate(total, payload_bytes)
+            ok = kernel.decode_batches(
+                payload,
+                flat,
+                self._want,
+                offset_view,
+                timestamp_view,
+                *self._key.views,
+                *self._value.views,
+                view(slices),
+                view(totals),
+                view(fault),
+            )
+            if ok:
+                break
+            kind, position, found, expected, batch = (int(number) for number in fault)
+            if kind != Fault.COLUMN_FULL:
+                batch_position = int(headers.position[batch])
+                raise_fault(kind, position + max(start, 0), found, expected, -1 if start >= 0 else batch_position)
+            # The guess from the chunk before was too small; all there is will do.
+            self._key.share = self._value.share = 1.0
+        _, key_bytes, key_nulls, value_bytes, value_nulls = (int(number) for number in totals)
+
+        def build(column: str) -> Any:
+            if column == "key":
+                return self._key.finish(total, key_bytes, key_nulls, payload_bytes)
+            if column == "value":
+                return self._value.finish(total, value_bytes, value_nulls, payload_bytes)
+            if column == "headers":
+                return header_array(payload, slices.reshape(6, total)[4], slices.reshape(6, total)[5])
+            if column == "offset":
+                return fixed_array(offsets, total)
+            if column == "timestamp_ms":
+                return fixed_array(timestamps, total)
+            return _batch_column(column, headers, counts, np.frombuffer(offset_view, np.int64, total))
+
+        return self._assemble(build)
+
+    def _decode_legacy(self, source: memoryview, headers: BatchHeaders) -> "Iterator[pa.RecordBatch]":
+        messages = flatten(source, headers, check_crcs=self._check_crcs, max_decompressed_bytes=self._max_decompressed_bytes)
+        total = len(messages.offsets)
+
+        def build(column: str) -> Any:
+            import pyarrow as pa
+
+            if column in ("key", "value"):
+                row = 0 if column == "key" else 2
+                return BinaryColumn.gather(messages.payload, messages.slices[row], messages.slices[row + 1])
+            if column == "headers":
+                return header_array(messages.payload, np.zeros(total, np.int32), np.zeros(total, np.int32))
+            if column == "offset":
+                return pa.array(messages.offsets)
+            if column == "timestamp_ms":
+                return pa.array(messages.timestamps)
+            if column == "timestamp_type":
+                return pa.array(messages.timestamp_types.astype(np.int8))
+            return _batch_column(column, headers, np.bincount(messages.batches, minlength=len(headers)), messages.offsets)
+
+        yield self._assemble(build)
+
+    def _assemble(self, build: Any) -> "pa.RecordBatch":
+        import pyarrow as pa
+
+        return pa.RecordBatch.from_arrays([build(column) for column in self._columns], schema=self.schema)
+
+
+def arrow_schema(columns: Sequence[str] = RECORD_COLUMNS) -> "pa.Schema":
+    """The Arrow schema of these columns."""
+    import pyarrow as pa
+
+    types = {
+        "offset": pa.int64(),
+        "timestamp_ms": pa.int64(),
+        "timestamp_type": pa.int8(),
+        "key": pa.binary(),
+        "value": pa.binary(),
+        "headers": pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])),
+        "sequence": pa.int32(),
+        "producer_id": pa.int64(),
+        "producer_epoch": pa.int16(),
+        "partition_leader_epoch": pa.int32(),
+        "is_transactional": pa.bool_(),
+        "is_control": pa.bool_(),
+    }
+    unknown = [column for column in columns if column not in types]
+    if unknown or not columns:
+        raise ValueError(f"unknown column {unknown[0]!r}: choose from {', '.join(COLUMNS)}" if unknown else "no columns were asked for")
+    return pa.schema([pa.field(column, types[column], nullable=column in ("key", "value")) for column in columns])
+
+
+def _runs_of_one_kind(headers: BatchHeaders) -> Iterator[BatchHeaders]:
+    """Cut where legacy messages and v2 batches meet."""
+    is_v2 = headers.magic == 2
+    if is_v2.all():
+        yield headers
+        return
+    cuts = [0, *(np.flatnonzero(is_v2[1:] != is_v2[:-1]) + 1).tolist(), len(headers)]
+    for first, last in pairwise(cuts):
+        yield headers[first:last]
+
+
+def _describe(headers: BatchHeaders) -> Int64Array:
+    """What the kernel wants to know of each batch, see `BATCH_FIELDS`."""
+    batches: NDArray[np.int64] = np.empty((len(headers), BATCH_FIELDS), np.int64)
+    batches[:, 0] = headers.position + HEADER_SIZE
+    batches[:, 1] = headers.position + headers.size_bytes
+    batches[:, 2] = headers.count
+    batches[:, 3] = headers.base_offset
+    batches[:, 4] = headers.base_timestamp_ms
+    batches[:, 5] = (headers.attributes & TIMESTAMP_TYPE_BIT) != 0
+    batches[:, 6] = headers.max_timestamp_ms
+    return batches
+
+
+def _batch_column(column: str, headers: BatchHeaders, counts: Int64Array, offsets: Int64Array) -> "pa.Array":
+    """A column whose values are the batch's, repeated for its records."""
+    import pyarrow as pa
+
+    if column == "sequence":
+        base = np.repeat(headers.base_sequence, counts)
+        sequences = (base + offsets - np.repeat(headers.base_offset, counts)) & MAX_SEQUENCE
+        return pa.array(np.where(base < 0, -1, sequences).astype(np.int32))
+    if column == "timestamp_type":
+        return pa.array(np.repeat((headers.attributes & TIMESTAMP_TYPE_BIT) >> 3, counts).astype(np.int8))
+    if column in ("is_transactional", "is_control"):
+        # Legacy messages have neither; their attribute byte means other things.
+        bit = TRANSACTIONAL_BIT if column == "is_transactional" else CONTROL_BIT
+        return pa.array(np.repeat((headers.magic == 2) & ((headers.attributes & bit) != 0), counts))
+    types = {"producer_id": np.int64, "producer_epoch": np.int16, "partition_leader_epoch": np.int32}
+    return pa.array(np.repeat(getattr(headers, column), counts).astype(types[column]))

@@ -1,0 +1,195 @@
+"""Kafka's five codecs: their ids, names and levels, and the one door to compress and decompress a payload.
+
+The framing of each codec has its own function or module: gzip and zstd here below, `tidelog.record.lz4_frame`,
+`tidelog.record.snappy_frame`. Whatever a length field claims, memory is only taken step by step as real output appears, and never past
+the caller's limit.
+"""
+
+import threading
+import zlib
+from enum import IntEnum
+from typing import Any
+
+from tidelog.errors import DecompressionError, PayloadTooLargeError, UnsupportedCodecError
+from tidelog.record import lz4_frame, snappy_frame
+from tidelog.record.arena import Arena
+from tidelog.record.views import Buffer
+
+DEFAULT_MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
+"""What one payload may expand to unless the caller says otherwise; Kafka's own batches are 1 MiB compressed by default."""
+
+
+class Compression(IntEnum):
+    """The codec of a batch, as in bits 0 to 2 of its attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+    @classmethod
+    def of(cls, codec: "Compression | str | int") -> "Compression":
+        """By id or by Kafka's name ("uncompressed" is "none")."""
+        if isinstance(codec, str):
+            name = "NONE" if codec == "uncompressed" else codec.upper()
+            if name in cls.__members__ and codec == codec.lower():
+                return cls[name]
+        elif codec in cls._value2member_map_:
+            return cls(codec)
+        raise UnsupportedCodecError("unknown codec", expected="none, gzip, snappy, lz4, zstd (0 to 4)", found=repr(codec))
+
+
+# codec -> (lowest, highest, default) level, with Kafka's meaning of each.
+LEVELS: dict[Compression, tuple[int, int, int]] = {
+    Compression.GZIP: (1, 9, -1),
+    Compression.LZ4: (1, 17, 9),
+    Compression.ZSTD: (-131072, 22, 3),
+}
+
+
+def check_level(codec: Compression, level: int | None) -> int:
+    """The level to use, or an error that names the range."""
+    if codec not in LEVELS:
+        if level is not None:
+            raise UnsupportedCodecError(f"{codec} has no levels", expected="None", found=level)
+        return 0
+    lowest, highest, default = LEVELS[codec]
+    if level is None or level == default:
+        return default
+    if not lowest <= level <= highest:
+        raise UnsupportedCodecError(f"level of {codec} out of range", expected=f"{lowest} to {highest} (default {default})", found=level)
+    return level
+
+
+def compress(codec: Compression, payload: Buffer, level: int | None = None) -> Buffer:
+    """Compress in Kafka's framing."""
+    level = check_level(codec, level)
+    if codec is Compression.NONE:
+        return payload
+    if codec is Compression.GZIP:
+        return _gzip_compress(payload, level)
+    if codec is Compression.SNAPPY:
+        return snappy_frame.compress(payload)
+    if codec is Compression.LZ4:
+        return lz4_frame.compress(payload, level)
+    return _zstd_compress(payload, level)
+
+
+def decompress(codec: Compression, payload: Buffer, *, magic: int = 2, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> bytes:
+    """Decompress a payload of a batch with this `magic`."""
+    arena = Arena(max(1024, 4 * len(payload)))
+    decompress_into(arena, codec, payload, magic=magic, max_bytes=max_bytes)
+    return bytes(arena.view())
+
+
+def decompress_into(
+    arena: Arena, codec: Compression, payload: Buffer, *, magic: int = 2, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
+) -> None:
+    """Append the decompressed payload to `arena`."""
+    view = memoryview(payload)
+    if codec is Compression.NONE:
+        arena.append(view)
+    elif codec is Compression.GZIP:
+        _gzip_decompress(view, arena, max_bytes)
+    elif codec is Compression.SNAPPY:
+        snappy_frame.decompress(view, arena, max_bytes)
+    elif codec is Compression.LZ4:
+        lz4_frame.decompress(view, arena, max_bytes, check_header=magic > 0)
+    elif magic < 2:
+        raise UnsupportedCodecError(f"zstd in a batch of magic {magic}", expected="magic 2", found=magic)
+    else:
+        _zstd_decompress(view, arena, max_bytes)
+
+
+def _gzip_compress(payload: Buffer, level: int) -> bytearray:
+    stream = zlib.compressobj(level, zlib.DEFLATED, 31)
+    out = bytearray(stream.compress(payload))
+    out += stream.flush()
+    # As the JDK writes it since 16: no extra flags, operating system unknown.
+    out[8] = 0
+    out[9] = 0xFF
+    return out
+
+
+def _gzip_decompress(payload: memoryview, arena: Arena, max_bytes: int) -> None:
+    end = arena.size + max_bytes
+    left: Buffer = payload
+    while True:  # members may follow each other
+        stream = zlib.decompressobj(31)
+        try:
+            # One byte more than is allowed tells "too large" from "just fits".
+            arena.append(stream.decompress(left, end - arena.size + 1))
+        except zlib.error as error:
+            raise DecompressionError(f"bad gzip stream ({error})") from error
+        if arena.size > end:
+            raise PayloadTooLargeError(max_bytes=max_bytes)
+        if not stream.eof:
+            raise DecompressionError("a gzip stream is cut off", expected="its trailer", found="the end of the payload")
+        left = stream.unused_data
+        if not left:
+            return
+
+
+_zstd_state = threading.local()  # contexts are costly to make and must not be shared between threads
+
+
+def _zstd_compress(payload: Buffer, level: int) -> bytes:
+    compressors: dict[int, Any] | None = getattr(_zstd_state, "compressors", None)
+    if compressors is None:
+        compressors = _zstd_state.compressors = {}
+    compressor = compressors.get(level)
+    if compressor is None:
+        import zstandard
+
+        compressor = zstandard.ZstdCompressor(level=level, write_content_size=False, write_checksum=False)
+        compressors[level] = compressor
+    compressed: bytes = compressor.compress(payload)
+    return compressed
+
+
+def _zstd_decompress(payload: memoryview, arena: Arena, max_bytes: int) -> None:
+    import zstandard
+
+    decompressor = getattr(_zstd_state, "decompressor", None)
+    if decompressor is None:
+        decompressor = _zstd_state.decompressor = zstandard.ZstdDecompressor()
+    # A Kafka batch seldom shrinks to less than an eighth: one call with that much room serves nearly all of them.
+    guess = min(max_bytes, max(65536, 8 * len(payload)))
+    try:
+        declared = zstandard.frame_content_size(payload)  # -1: not declared, as Kafka writes it
+        if declared > max_bytes:
+            raise PayloadTooLargeError(max_bytes=max_bytes, found=declared)
+        if declared <= guess:
+            arena.append(decompressor.decompress(payload, max_output_size=guess, allow_extra_data=False))
+            return
+    except zstandard.ZstdError:
+        pass  # no room, several frames, or bad bytes: the stream below tells which
+    _zstd_stream(decompressor, payload, arena, max_bytes)
+
+
+def _zstd_stream(decompressor: Any, payload: memoryview, arena: Arena, max_bytes: int) -> None:
+    import zstandard
+
+    end = arena.size + max_bytes
+    at = 0
+    while True:  # frames may follow each other
+        stream = decompressor.decompressobj(write_size=131072)
+        try:
+            while at < len(payload) and not stream.eof:
+                # Small bites bound what one of them can expand to before the limit is looked at.
+                bite = payload[at : at + 4096]
+                arena.append(stream.decompress(bite))
+                at += len(bite)
+                if arena.size > end:
+                    raise PayloadTooLargeError(max_bytes=max_bytes)
+        except zstandard.ZstdError as error:
+            raise DecompressionError(f"bad zstd stream ({error})") from error
+        if not stream.eof:
+            raise DecompressionError("a zstd stream is cut off", expected="the end of its frame", found="the end of the payload")
+        at -= len(stream.unused_data)
+        if at == len(payload):
+            return

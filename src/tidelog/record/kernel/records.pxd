@@ -1,0 +1,74 @@
+# C types of records.py. The source itself stays plain Python, and runs as it is where there is no compiler.
+cimport cython
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy
+
+from tidelog.record.kernel.record cimport Record
+
+cdef int64_t TRUNCATED_VARINT, VARINT_TOO_LONG, RECORD_LENGTH, RECORD_SIZE_MISMATCH, KEY_LENGTH, VALUE_LENGTH
+cdef int64_t HEADER_COUNT, HEADER_KEY_LENGTH, HEADER_VALUE_LENGTH, PAYLOAD_TOO_SHORT, PAYLOAD_TOO_LONG, COLUMN_FULL
+cdef int64_t BATCH_FIELDS, WANT_KEYS, WANT_VALUES, WANT_SLICES, DONE, KEY_BYTES, KEY_NULLS, VALUE_BYTES, VALUE_NULLS
+
+@cython.locals(
+    batch_count=int64_t, capacity=int64_t, key_room=int64_t, value_room=int64_t, wants_keys=int64_t, wants_values=int64_t, wants_slices=int64_t,
+    p="const uint8_t*", b="const int64_t*", o="int64_t*", t="int64_t*", s="int32_t*", f="int64_t*",
+    ko="int32_t*", kd="uint8_t*", kv="uint8_t*", vo="int32_t*", vd="uint8_t*", vv="uint8_t*",
+    done=int64_t, key_at=int64_t, key_nulls=int64_t, value_at=int64_t, value_nulls=int64_t, ok=bint,
+    batch=int64_t, field=int64_t, at=int64_t, end=int64_t, count=int64_t, index=int64_t, start=int64_t,
+    base_offset=int64_t, base_timestamp=int64_t, is_append_time=int64_t, append_time=int64_t,
+    timestamp_delta=int64_t, offset_delta=int64_t, key_start=int64_t, key_length=int64_t,
+    value_start=int64_t, value_length=int64_t, headers_start=int64_t, header_count=int64_t,
+)
+cpdef bint decode_batches(
+    const uint8_t[::1] payload, const int64_t[::1] batches, int64_t want, int64_t[::1] offsets, int64_t[::1] timestamps,
+    int32_t[::1] key_offsets, uint8_t[::1] key_data, uint8_t[::1] key_validity,
+    int32_t[::1] value_offsets, uint8_t[::1] value_data, uint8_t[::1] value_validity,
+    int32_t[::1] slices, int64_t[::1] totals, int64_t[::1] fault,
+) except? False
+
+@cython.final
+cdef class RecordIterator:
+    cdef const uint8_t[::1] payload
+    cdef int64_t at, end, index, count, base_offset, base_timestamp, is_append_time, append_time, base_sequence, batch_position
+    cdef object topic
+    cdef int32_t partition
+
+    cdef finish(self)
+
+    @cython.locals(
+        p="const uint8_t*", record=Record, at=int64_t, timestamp_delta=int64_t, offset_delta=int64_t, key_start=int64_t,
+        key_length=int64_t, value_start=int64_t, value_length=int64_t, headers_start=int64_t, header_count=int64_t,
+    )
+    cdef Record advance(self)
+
+@cython.locals(length=int64_t, _=int64_t)
+cdef tuple read_headers(const uint8_t* p, int64_t at, int64_t end, int64_t header_count)
+
+@cython.locals(
+    start=int64_t, length=int64_t, field=int64_t, timestamp_delta=int64_t, offset_delta=int64_t, key_start=int64_t,
+    key_length=int64_t, value_start=int64_t, value_length=int64_t, headers_start=int64_t, header_count=int64_t,
+)
+cdef inline (int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t) parse_record(
+    const uint8_t* p, int64_t at, int64_t end) noexcept nogil
+
+@cython.locals(field=int64_t, length=int64_t, _=int64_t)
+cdef (int64_t, int64_t, int64_t) skip_headers(const uint8_t* p, int64_t at, int64_t end, int64_t header_count) noexcept nogil
+
+@cython.locals(first=int64_t, second=int64_t)
+cdef inline (int64_t, int64_t) varint(const uint8_t* p, int64_t at, int64_t end, int64_t bits) noexcept nogil
+
+@cython.locals(start=int64_t, raw=uint64_t, half=uint64_t, group=uint64_t, shift=int64_t, byte=int64_t, value=int64_t)
+cdef (int64_t, int64_t) long_varint(const uint8_t* p, int64_t at, int64_t end, int64_t bits) noexcept nogil
+
+cdef bint report_record(
+    int64_t* f, int64_t start, int64_t end, int64_t index, int64_t count, int64_t batch,
+    int64_t fault, int64_t position, int64_t found, int64_t expected) noexcept nogil
+
+cdef bint report(
+    int64_t* f, int64_t fault, int64_t position, int64_t found, int64_t expected, int64_t batch) noexcept nogil
+
+cdef void copy_bytes(uint8_t* target, int64_t target_at, const uint8_t* source, int64_t source_at, int64_t size) noexcept nogil
+
+cdef inline bytes take(const uint8_t* p, int64_t start, int64_t size)
+
+cdef inline int64_t wrap64(int64_t number) noexcept nogil

@@ -1,0 +1,410 @@
+"""Parse the records of v2 batches: into columns, into slices, or one by one into `Record` objects.
+
+The layout is drawn in `tidelog.record.layout`. One parser serves them all. It trusts no length: a record's declared length is
+checked against the payload once, then every read against the record's end. Nothing is allocated here but the objects themselves.
+
+*Columns* are Arrow's: int32 offsets, data back to back, a validity bitmap that the caller has filled with ones. *Slices* say where
+key, value and headers lie in the payload, without a copy: one flat int32 array of six rows, each as long as the array of offsets:
+key start, key length, value start, value length, headers start, header count. A length of -1 is a null.
+"""
+
+from typing import Any
+
+try:
+    import cython
+except ImportError:  # interpreted, and Cython is not installed
+    from tidelog.record.kernel import no_cython as cython
+
+from tidelog.record import slots
+from tidelog.record.faults import Fault, raise_fault
+from tidelog.record.kernel.record import Record
+
+Pointer = Any  # a C pointer when compiled, the memoryview itself when not
+
+# C globals when compiled (records.pxd), so that loops without the GIL can use them.
+TRUNCATED_VARINT = int(Fault.TRUNCATED_VARINT)
+VARINT_TOO_LONG = int(Fault.VARINT_TOO_LONG)
+RECORD_LENGTH = int(Fault.RECORD_LENGTH)
+RECORD_SIZE_MISMATCH = int(Fault.RECORD_SIZE_MISMATCH)
+KEY_LENGTH = int(Fault.KEY_LENGTH)
+VALUE_LENGTH = int(Fault.VALUE_LENGTH)
+HEADER_COUNT = int(Fault.HEADER_COUNT)
+HEADER_KEY_LENGTH = int(Fault.HEADER_KEY_LENGTH)
+HEADER_VALUE_LENGTH = int(Fault.HEADER_VALUE_LENGTH)
+PAYLOAD_TOO_SHORT = int(Fault.PAYLOAD_TOO_SHORT)
+PAYLOAD_TOO_LONG = int(Fault.PAYLOAD_TOO_LONG)
+COLUMN_FULL = int(Fault.COLUMN_FULL)
+
+BATCH_FIELDS = slots.BATCH_FIELDS
+WANT_KEYS = int(slots.Want.KEYS)
+WANT_VALUES = int(slots.Want.VALUES)
+WANT_SLICES = int(slots.Want.SLICES)
+DONE = int(slots.Totals.DONE)
+KEY_BYTES = int(slots.Totals.KEY_BYTES)
+KEY_NULLS = int(slots.Totals.KEY_NULLS)
+VALUE_BYTES = int(slots.Totals.VALUE_BYTES)
+VALUE_NULLS = int(slots.Totals.VALUE_NULLS)
+
+
+def decode_batches(
+    payload: Any,
+    batches: Any,
+    want: int,
+    offsets: Any,
+    timestamps: Any,
+    key_offsets: Any,
+    key_data: Any,
+    key_validity: Any,
+    value_offsets: Any,
+    value_data: Any,
+    value_validity: Any,
+    slices: Any,
+    totals: Any,
+    fault: Any,
+) -> bool:
+    """Decode many batches into columns. False: bad bytes, with (fault, position, found, expected, batch) in `fault`.
+
+    `batches` has `BATCH_FIELDS` numbers a batch. The caller has made room for as many records as the batches declare. Room for key and
+    value bytes is a guess; when it is too small the fault is COLUMN_FULL.
+    """
+    batch_count = len(batches) // BATCH_FIELDS
+    if batch_count == 0:
+        return True
+    capacity = len(offsets)
+    key_room = len(key_data)
+    value_room = len(value_data)
+    if cython.compiled:
+        p = cython.address(payload[0])
+        b = cython.address(batches[0])
+        o = cython.address(offsets[0])
+        t = cython.address(timestamps[0])
+        ko = cython.address(key_offsets[0])
+        kd = cython.address(key_data[0])
+        kv = cython.address(key_validity[0])
+        vo = cython.address(value_offsets[0])
+        vd = cython.address(value_data[0])
+        vv = cython.address(value_validity[0])
+        s = cython.address(slices[0])
+        f = cython.address(fault[0])
+    else:
+        p, b, o, t, s, f = payload, batches, offsets, timestamps, slices, fault
+        ko, kd, kv, vo, vd, vv = key_offsets, key_data, key_validity, value_offsets, value_data, value_validity
+    wants_keys = want & WANT_KEYS
+    wants_values = want & WANT_VALUES
+    wants_slices = want & WANT_SLICES
+    done = 0
+    key_at = 0
+    key_nulls = 0
+    value_at = 0
+    value_nulls = 0
+    ok = True
+    with cython.nogil:
+        for batch in range(batch_count):
+            at = b[batch * BATCH_FIELDS]
+            end = b[batch * BATCH_FIELDS + 1]
+            count = b[batch * BATCH_FIELDS + 2]
+            base_offset = b[batch * BATCH_FIELDS + 3]
+            base_timestamp = b[batch * BATCH_FIELDS + 4]
+            is_append_time = b[batch * BATCH_FIELDS + 5]
+            append_time = b[batch * BATCH_FIELDS + 6]
+            for index in range(count):
+                start = at
+                at, timestamp_delta, offset_delta, key_start, key_length, value_start, value_length, headers_start, header_count = (
+                    parse_record(p, at, end)
+                )
+                if at < 0:
+                    ok = report_record(f, start, end, index, count, batch, at, timestamp_delta, offset_delta, key_start)
+                    break
+                o[done] = wrap64(base_offset + offset_delta)
+                t[done] = append_time if is_append_time else wrap64(base_timestamp + timestamp_delta)
+                if wants_keys:
+                    ko[done] = key_at
+                    if key_length > 0:
+                        if key_length > key_room - key_at:
+                            ok = report(f, COLUMN_FULL, at, key_at, key_room, batch)
+                            break
+                        copy_bytes(kd, key_at, p, key_start, key_length)
+                        key_at += key_length
+                    elif key_length < 0:
+                        kv[done >> 3] = kv[done >> 3] & (255 - (1 << (done & 7)))
+                        key_nulls += 1
+                if wants_values:
+                    vo[done] = value_at
+                    if value_length > 0:
+                        if value_length > value_room - value_at:
+                            ok = report(f, COLUMN_FULL, at, value_at, value_room, batch)
+                            break
+                        copy_bytes(vd, value_at, p, value_start, value_length)
+                        value_at += value_length
+                    elif value_length < 0:
+                        vv[done >> 3] = vv[done >> 3] & (255 - (1 << (done & 7)))
+                        value_nulls += 1
+                if wants_slices:
+                    s[done] = key_start
+                    s[capacity + done] = key_length
+                    s[2 * capacity + done] = value_start
+                    s[3 * capacity + done] = value_length
+                    s[4 * capacity + done] = headers_start
+                    s[5 * capacity + done] = header_count
+                done += 1
+            if ok and at != end:
+                ok = report(f, PAYLOAD_TOO_LONG, at, end - at, at, batch)
+            if not ok:
+                break
+    if wants_keys:
+        ko[done] = key_at
+    if wants_values:
+        vo[done] = value_at
+    totals[DONE] = done
+    totals[KEY_BYTES] = key_at
+    totals[KEY_NULLS] = key_nulls
+    totals[VALUE_BYTES] = value_at
+    totals[VALUE_NULLS] = value_nulls
+    return ok
+
+
+class RecordIterator:
+    """The records of one batch, decoded as they are asked for."""
+
+    def __init__(
+        self,
+        payload: Any,
+        start: int,
+        end: int,
+        count: int,
+        base_offset: int,
+        base_timestamp: int,
+        is_append_time: int,
+        append_time: int,
+        base_sequence: int,
+        topic: str | None,
+        partition: int,
+        batch_position: int,
+    ) -> None:
+        """`batch_position`: where the batch lies, if positions in its payload mean nothing to the caller; else -1."""
+        self.payload = payload
+        self.at = start
+        self.end = end
+        self.index = 0
+        self.count = count
+        self.base_offset = base_offset
+        self.base_timestamp = base_timestamp
+        self.is_append_time = is_append_time
+        self.append_time = append_time
+        self.base_sequence = base_sequence
+        self.topic = topic
+        self.partition = partition
+        self.batch_position = batch_position
+
+    def __iter__(self) -> "RecordIterator":
+        return self
+
+    def __next__(self) -> Record:
+        if self.index >= self.count:
+            self.finish()
+            raise StopIteration
+        return self.advance()
+
+    def finish(self) -> None:
+        """After the last record nothing may be left."""
+        if self.at != self.end:
+            left = self.end - self.at
+            self.end = self.at
+            raise_fault(PAYLOAD_TOO_LONG, self.at, left, self.at, self.batch_position)
+
+    def advance(self) -> Record:
+        """Decode the next record."""
+        p: Pointer = cython.address(self.payload[0]) if cython.compiled else self.payload
+        at, timestamp_delta, offset_delta, key_start, key_length, value_start, value_length, headers_start, header_count = parse_record(
+            p, self.at, self.end
+        )
+        if at < 0:
+            index, self.index = self.index, self.count
+            start, self.at = self.at, self.end
+            if start == self.end:
+                raise_fault(PAYLOAD_TOO_SHORT, start, index, self.count, self.batch_position)
+            raise_fault(-at, timestamp_delta, offset_delta, key_start, self.batch_position)
+        record = Record.__new__(Record)
+        record.topic = self.topic
+        record.partition = self.partition
+        record.offset = wrap64(self.base_offset + offset_delta)
+        if self.is_append_time:
+            record.timestamp_ms = self.append_time
+            record.timestamp_type_id = 1
+        else:
+            record.timestamp_ms = wrap64(self.base_timestamp + timestamp_delta)
+            record.timestamp_type_id = 0
+        record.sequence = -1 if self.base_sequence < 0 else (self.base_sequence + offset_delta) & 0x7FFFFFFF
+        record.key = None if key_length < 0 else take(p, key_start, key_length)
+        record.value = None if value_length < 0 else take(p, value_start, value_length)
+        record.headers = () if header_count == 0 else read_headers(p, headers_start, at, header_count)
+        self.at = at
+        self.index += 1
+        return record
+
+
+def read_headers(p: Pointer, at: int, end: int, header_count: int) -> tuple[tuple[str, bytes | None], ...]:
+    """Headers that `parse_record` has checked. A name that is not UTF-8 is read as Kafka reads it, with replacement characters."""
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(header_count):
+        at, length = varint(p, at, end, 32)
+        name = take(p, at, length).decode("utf-8", "replace")
+        at, length = varint(p, at + length, end, 32)
+        if length < 0:
+            headers.append((name, None))
+        else:
+            headers.append((name, take(p, at, length)))
+            at += length
+    return tuple(headers)
+
+
+def parse_record(p: Pointer, at: int, end: int) -> tuple[int, int, int, int, int, int, int, int, int]:
+    """One record: (next position, timestamp delta, offset delta, key start, key length, value start, value length, headers start, count).
+
+    A length of -1 is a null. Bad bytes: (-fault, position, found, expected, 0 …).
+    """
+    start = at
+    at, length = varint(p, at, end, 32)
+    if at < 0:
+        return at, start, length, 32, 0, 0, 0, 0, 0
+    if length < 1 or length > end - at:
+        return -RECORD_LENGTH, start, length, end - at, 0, 0, 0, 0, 0
+    end = at + length
+    field = at + 1  # one byte of attributes, of which none is defined
+    at, timestamp_delta = varint(p, field, end, 64)
+    if at < 0:
+        return at, field, timestamp_delta, 64, 0, 0, 0, 0, 0
+    field = at
+    at, offset_delta = varint(p, field, end, 32)
+    if at < 0:
+        return at, field, offset_delta, 32, 0, 0, 0, 0, 0
+    field = at
+    key_start, key_length = varint(p, field, end, 32)
+    if key_start < 0:
+        return key_start, field, key_length, 32, 0, 0, 0, 0, 0
+    if key_length < -1 or key_length > end - key_start:
+        return -KEY_LENGTH, field, key_length, end - key_start, 0, 0, 0, 0, 0
+    field = key_start
+    if key_length > 0:
+        field += key_length
+    value_start, value_length = varint(p, field, end, 32)
+    if value_start < 0:
+        return value_start, field, value_length, 32, 0, 0, 0, 0, 0
+    if value_length < -1 or value_length > end - value_start:
+        return -VALUE_LENGTH, field, value_length, end - value_start, 0, 0, 0, 0, 0
+    field = value_start
+    if value_length > 0:
+        field += value_length
+    headers_start, header_count = varint(p, field, end, 32)
+    if headers_start < 0:
+        return headers_start, field, header_count, 32, 0, 0, 0, 0, 0
+    if header_count < 0 or header_count > end - headers_start:
+        return -HEADER_COUNT, field, header_count, end - headers_start, 0, 0, 0, 0, 0
+    at = headers_start
+    if header_count > 0:
+        at, field, length = skip_headers(p, at, end, header_count)
+        if at < 0:
+            return at, field, length, end - field, 0, 0, 0, 0, 0
+    if at != end:
+        return -RECORD_SIZE_MISMATCH, start, at - start, end - start, 0, 0, 0, 0, 0
+    return end, timestamp_delta, offset_delta, key_start, key_length, value_start, value_length, headers_start, header_count
+
+
+def skip_headers(p: Pointer, at: int, end: int, header_count: int) -> tuple[int, int, int]:
+    """Check `header_count` headers: (next position, 0, 0), or (-fault, position, found)."""
+    for _ in range(header_count):
+        field = at
+        at, length = varint(p, field, end, 32)
+        if at < 0:
+            return at, field, length
+        if length < 0 or length > end - at:
+            return -HEADER_KEY_LENGTH, field, length
+        field = at + length
+        at, length = varint(p, field, end, 32)
+        if at < 0:
+            return at, field, length
+        if length < -1 or length > end - at:
+            return -HEADER_VALUE_LENGTH, field, length
+        if length > 0:
+            at += length
+    return at, 0, 0
+
+
+def varint(p: Pointer, at: int, end: int, bits: int) -> tuple[int, int]:
+    """A zigzag varint of at most `bits` bits: (next position, value), or (-fault, bytes read)."""
+    if at < end:
+        first = p[at]
+        if first < 128:
+            return at + 1, (first >> 1) ^ -(first & 1)
+        if at + 1 < end:
+            second = p[at + 1]
+            if second < 128:
+                first = (first & 127) | (second << 7)
+                return at + 2, (first >> 1) ^ -(first & 1)
+    return long_varint(p, at, end, bits)
+
+
+def long_varint(p: Pointer, at: int, end: int, bits: int) -> tuple[int, int]:
+    """`varint` for any number of bytes."""
+    start = at
+    raw = 0
+    shift = 0
+    while True:
+        if at >= end:
+            return -TRUNCATED_VARINT, at - start
+        byte = p[at]
+        at += 1
+        # What is left for the last group: one bit of a 64-bit number, four of a 32-bit one.
+        if shift + 7 > bits and byte >> (bits - shift) != 0:
+            return -VARINT_TOO_LONG, at - start
+        group = byte & 127
+        raw = raw | (group << shift)
+        if byte < 128:
+            break
+        shift += 7
+    half = raw >> 1
+    value = half
+    if raw & 1:
+        value = -value - 1
+    return at, value
+
+
+def report_record(
+    f: Pointer, start: int, end: int, index: int, count: int, batch: int, fault: int, position: int, found: int, expected: int
+) -> bool:
+    """What `parse_record` found wrong; a payload that ended is told apart from a record that is bad."""
+    if start == end:
+        return report(f, PAYLOAD_TOO_SHORT, start, index, count, batch)
+    return report(f, -fault, position, found, expected, batch)
+
+
+def report(f: Pointer, fault: int, position: int, found: int, expected: int, batch: int) -> bool:
+    """Write down what is wrong, for `tidelog.record.faults`."""
+    f[0] = fault
+    f[1] = position
+    f[2] = found
+    f[3] = expected
+    f[4] = batch
+    return False
+
+
+def copy_bytes(target: Pointer, target_at: int, source: Pointer, source_at: int, size: int) -> None:
+    """Copy `size` bytes."""
+    if cython.compiled:
+        memcpy(target + target_at, source + source_at, size)  # type: ignore[name-defined]  # noqa: F821
+    else:
+        target[target_at : target_at + size] = source[source_at : source_at + size]
+
+
+def take(p: Pointer, start: int, size: int) -> bytes:
+    """A bytes object of `size` bytes."""
+    if cython.compiled:
+        return p[start : start + size]  # type: ignore[no-any-return]
+    return bytes(p[start : start + size])
+
+
+def wrap64(number: int) -> int:
+    """Fold into a signed 64-bit integer, as Java and compiled code do by themselves."""
+    if not cython.compiled:
+        number = (number + 0x8000000000000000) % 0x10000000000000000 - 0x8000000000000000
+    return number

@@ -1,0 +1,1 @@
+"""Whole topics on Spark: the data source, the sink, the pipeline jobs."""

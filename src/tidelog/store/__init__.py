@@ -1,0 +1,1 @@
+"""A data directory: topics, settings, lock, scheduler, writer, consumers. Owns the clock."""
