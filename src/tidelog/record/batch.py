@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tidelog.errors import ChecksumError, InvalidRecordError, TidelogError
 from tidelog.record.arena import Arena
-from tidelog.record.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, Compression, decompress_into
+from tidelog.record.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, Compression, codec_of, decompress_into
 from tidelog.record.kernel.record import Record
 from tidelog.record.kernel.records import RecordIterator
 from tidelog.record.layout import (
@@ -114,7 +114,7 @@ class RecordBatch:
     @property
     def compression(self) -> Compression:
         """Its codec."""
-        return self._codec(self.attributes)
+        return codec_of(self.attributes, self.position + ATTRIBUTES_POSITION)
 
     @property
     def timestamp_type(self) -> TimestampType:
@@ -210,13 +210,6 @@ class RecordBatch:
 
     def __iter__(self) -> Iterator[Record]:
         return self.records()
-
-    def _codec(self, attributes: int) -> Compression:
-        try:
-            return Compression.of(attributes & CODEC_MASK)
-        except TidelogError as error:
-            error.position = self.position + ATTRIBUTES_POSITION
-            raise
 
     def __repr__(self) -> str:
         offsets = f"offsets {self.base_offset} to {self.last_offset}"

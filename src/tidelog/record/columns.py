@@ -9,7 +9,7 @@ in the processor's cache. Batches of every format and codec come out of the same
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from tidelog.errors import TidelogError
 from tidelog.record.arena import Arena
 from tidelog.record.batch import check_count
 from tidelog.record.column_buffers import BinaryColumn, fixed_array, header_array, int64_buffer
-from tidelog.record.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, Compression, decompress_into
+from tidelog.record.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, codec_of, decompress_into
 from tidelog.record.faults import Fault, raise_fault
 from tidelog.record.headers import BatchHeaders, Int64Array, check_counts, verify_checksums, walk_headers
 from tidelog.record.kernel import records as kernel
@@ -32,7 +32,7 @@ from tidelog.record.layout import (
     TRANSACTIONAL_BIT,
 )
 from tidelog.record.legacy import flatten
-from tidelog.record.slots import BATCH_FIELDS, Want
+from tidelog.record.slots import BATCH_FIELDS, Totals, Want
 from tidelog.record.views import Buffer, byte_view, view
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ BATCH_COLUMNS = ("sequence", "producer_id", "producer_epoch", "partition_leader_
 COLUMNS = RECORD_COLUMNS + BATCH_COLUMNS
 
 DEFAULT_CHUNK_BYTES = 1 << 20
+_MAX_INT32 = 0x7FFFFFFF  # Arrow's binary columns have 32-bit offsets
 _MAX_ARENA_BYTES = 16 << 20  # decompressed payloads are decoded as soon as there are this many bytes of them
 
 
@@ -86,7 +87,7 @@ class ColumnDecoder:
         self._columns = tuple(columns)
         self._check_crcs = check_crcs
         self._chunk_bytes = chunk_bytes
-        self._max_decompressed_bytes = max_decompressed_bytes
+        self._max_decompressed_bytes = min(max_decompressed_bytes, _MAX_INT32 - _MAX_ARENA_BYTES)
         self._arena = Arena()
         self._key = BinaryColumn(wanted="key" in columns, share=0.25)
         self._value = BinaryColumn(wanted="value" in columns, share=1.0)
@@ -111,15 +112,19 @@ class ColumnDecoder:
     def _decode_v2(self, source: memoryview, headers: BatchHeaders) -> "Iterator[pa.RecordBatch]":
         batches = _describe(headers)
         if not headers.compression.any():
-            # In place. Positions are made small enough for 32 bits by starting at the chunk.
+            # In place. Positions are made small enough for 32 bits by starting at the chunk, which is cut if it is too large for that.
             start = int(headers.position[0])
+            if headers.end_position - start > _MAX_INT32 and len(headers) > 1:
+                for half in (headers[: len(headers) // 2], headers[len(headers) // 2 :]):
+                    yield from self._decode_v2(source, half)
+                return
             batches[:, :2] -= start
-            yield self._decode_payloads(source[start : headers.end_position], batches, headers, start)
+            yield self._decode_payloads(source[start : headers.end_position], batches, headers)
             return
         first = 0
         while first < len(headers):
             last = self._decompress(source, batches, headers, first)
-            yield self._decode_payloads(self._arena.view(), batches[first:last], headers[first:last], -1)
+            yield self._decode_payloads(self._arena.view(), batches[first:last], headers[first:last])
             first = last
 
     def _decompress(self, source: memoryview, batches: Int64Array, headers: BatchHeaders, first: int) -> int:
@@ -129,11 +134,11 @@ class ColumnDecoder:
             start = self._arena.size
             payload = source[int(batches[index, 0]) : int(batches[index, 1])]
             position = int(headers.position[index])
+            codec = codec_of(int(headers.attributes[index]), position + ATTRIBUTES_POSITION)
             try:
-                codec = Compression.of(int(headers.compression[index]))
                 decompress_into(self._arena, codec, payload, max_bytes=self._max_decompressed_bytes)
             except TidelogError as error:
-                error.position = position if error.position is None else position + ATTRIBUTES_POSITION
+                error.position = position
                 raise
             batches[index, 0] = start
             batches[index, 1] = self._arena.size
@@ -141,8 +146,8 @@ class ColumnDecoder:
                 return index + 1
         return len(headers)
 
-    def _decode_payloads(self, payload: memoryview, batches: Int64Array, headers: BatchHeaders, start: int) -> "pa.RecordBatch":
-        """Decode payloads that lie in one buffer. `start`: where that is in the caller's, or -1 if they were decompressed."""
+    def _decode_payloads(self, payload: memoryview, batches: Int64Array, headers: BatchHeaders) -> "pa.RecordBatch":
+        """Decode payloads that lie in one buffer, the caller's or the arena."""
         counts = batches[:, 2]
         sizes = batches[:, 1] - batches[:, 0]
         impossible = np.flatnonzero(counts > sizes // MIN_RECORD_SIZE)
@@ -154,7 +159,7 @@ class ColumnDecoder:
         offsets, offset_view = int64_buffer(total)
         timestamps, timestamp_view = int64_buffer(total)
         slices = np.empty(6 * total if self._want & Want.SLICES else 1, np.int32)
-        totals = np.zeros(5, np.int64)
+        totals = np.zeros(len(Totals), np.int64)
         fault = np.zeros(5, np.int64)
         flat = view(np.ascontiguousarray(batches).reshape(-1))
         while True:
@@ -174,10 +179,8 @@ class ColumnDecoder:
             )
             if ok:
                 break
-            kind, position, found, expected, batch = (int(number) for number in fault)
-            if kind != Fault.COLUMN_FULL:
-                batch_position = int(headers.position[batch])
-                raise_fault(kind, position + max(start, 0), found, expected, -1 if start >= 0 else batch_position)
+            if int(fault[0]) != Fault.COLUMN_FULL:
+                _raise_record_fault(fault, batches, headers)
             # The guess from the chunk before was too small; all there is will do.
             self._key.share = self._value.share = 1.0
         _, key_bytes, key_nulls, value_bytes, value_nulls = (int(number) for number in totals)
@@ -271,6 +274,16 @@ def _describe(headers: BatchHeaders) -> Int64Array:
     batches[:, 5] = (headers.attributes & TIMESTAMP_TYPE_BIT) != 0
     batches[:, 6] = headers.max_timestamp_ms
     return batches
+
+
+def _raise_record_fault(fault: Int64Array, batches: Int64Array, headers: BatchHeaders) -> NoReturn:
+    """Say where in the caller's buffer the bad record is, or which batch it is in if that is compressed."""
+    kind, position, found, expected, batch = (int(number) for number in fault)
+    batch_position = int(headers.position[batch])
+    position -= int(batches[batch, 0])
+    if headers.compression[batch]:
+        raise_fault(kind, position, found, expected, batch_position)
+    raise_fault(kind, batch_position + HEADER_SIZE + position, found, expected)
 
 
 def _batch_column(column: str, headers: BatchHeaders, counts: Int64Array, offsets: Int64Array) -> "pa.Array":

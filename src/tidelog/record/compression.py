@@ -13,6 +13,7 @@ from typing import Any
 from tidelog.errors import DecompressionError, PayloadTooLargeError, UnsupportedCodecError
 from tidelog.record import lz4_frame, snappy_frame
 from tidelog.record.arena import Arena
+from tidelog.record.layout import CODEC_MASK
 from tidelog.record.views import Buffer
 
 DEFAULT_MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
@@ -41,6 +42,15 @@ class Compression(IntEnum):
         elif codec in cls._value2member_map_:
             return cls(codec)
         raise UnsupportedCodecError("unknown codec", expected="none, gzip, snappy, lz4, zstd (0 to 4)", found=repr(codec))
+
+
+def codec_of(attributes: int, position: int) -> Compression:
+    """The codec in the attributes of a batch; `position` is where they lie, for the error text."""
+    try:
+        return Compression.of(attributes & CODEC_MASK)
+    except UnsupportedCodecError as error:
+        error.position = position
+        raise
 
 
 # codec -> (lowest, highest, default) level, with Kafka's meaning of each.

@@ -18,15 +18,16 @@ from numpy.typing import NDArray
 
 from tidelog.errors import InvalidRecordError, TidelogError
 from tidelog.record.arena import Arena
-from tidelog.record.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, Compression, decompress_into
+from tidelog.record.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, Compression, codec_of, decompress_into
 from tidelog.record.faults import Fault, raise_fault
 from tidelog.record.headers import BatchHeaders, Int64Array, checksums_match, verify_checksums, walk_headers
 from tidelog.record.kernel import legacy as kernel
 from tidelog.record.kernel.record import Record
-from tidelog.record.layout import ATTRIBUTES_POSITION, CODEC_MASK, TIMESTAMP_TYPE_BIT, TimestampType
+from tidelog.record.layout import TIMESTAMP_TYPE_BIT, TimestampType
 from tidelog.record.views import view
 
 _SLICE_ROWS = 4
+_ATTRIBUTES_POSITION = 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,11 +252,7 @@ def _scan(payload: memoryview, headers: BatchHeaders, shift: int, wrapper_positi
 
 
 def _codec(headers: BatchHeaders) -> Compression:
-    try:
-        return Compression.of(int(headers.attributes[0]) & CODEC_MASK)
-    except TidelogError as error:
-        error.position = int(headers.position[0]) + ATTRIBUTES_POSITION - 4
-        raise
+    return codec_of(int(headers.attributes[0]), int(headers.position[0]) + _ATTRIBUTES_POSITION)
 
 
 def _timestamp_types(headers: BatchHeaders) -> Int64Array:

@@ -23,6 +23,9 @@ STORED_BIT = 0x80000000
 FAST_LEVEL = 9
 """The level that means "the fast compressor" to Kafka; any other is a level of the high compression one."""
 
+MIN_HIGH_LEVEL, MAX_HIGH_LEVEL = 3, 12
+"""What liblz4 has of high compression levels; Kafka's 1 to 17 are clamped to them."""
+
 VERSION_MASK, VERSION_1 = 0xC0, 0x40
 INDEPENDENT_BIT = 0x20
 BLOCK_CHECKSUM_BIT = 0x10
@@ -44,7 +47,7 @@ def compress(payload: Buffer, level: int) -> bytearray:
         if level == FAST_LEVEL:
             block: Buffer = bytes(cramjam.lz4.compress_block(raw, store_size=False))
         else:
-            block = bytes(cramjam.lz4.compress_block(raw, mode="high_compression", compression=level, store_size=False))
+            block = _high_compression_block(raw, level)
         size = len(block)
         if size >= len(raw):
             block, size = raw, len(raw) | STORED_BIT
@@ -54,9 +57,23 @@ def compress(payload: Buffer, level: int) -> bytearray:
     return out
 
 
+def _high_compression_block(raw: memoryview, level: int) -> Buffer:
+    """One block, taken out of a frame of its own: cramjam's block call knows the fast compressor only."""
+    import cramjam
+
+    frame = memoryview(bytes(cramjam.lz4.compress(raw, level=min(max(level, MIN_HIGH_LEVEL), MAX_HIGH_LEVEL))))
+    at = _read_header(frame, check_header=True)[0]
+    (size,) = _SIZE.unpack_from(frame, at)
+    return raw if size & STORED_BIT else frame[at + 4 : at + 4 + size]
+
+
 def decompress(payload: memoryview, arena: Arena, max_bytes: int, *, check_header: bool) -> None:
     """Append one frame to `arena`; nothing may follow it."""
     at, flags, block_size = _read_header(payload, check_header=check_header)
+    if not flags & INDEPENDENT_BIT:
+        raise DecompressionError(
+            "an lz4 frame with dependent blocks, which Kafka refuses", expected="independent blocks", found=f"{flags:02x}"
+        )
     if flags & (BLOCK_CHECKSUM_BIT | CONTENT_CHECKSUM_BIT):
         _decompress_checked(payload, arena, max_bytes)
         return
@@ -94,10 +111,6 @@ def _read_header(view: memoryview, *, check_header: bool) -> tuple[int, int, int
     if flags & VERSION_MASK != VERSION_1 or flags & RESERVED_BITS or descriptor & 0x8F:
         raise DecompressionError(
             "an lz4 frame with unknown flags", expected="version 1, no reserved bit", found=f"{flags:02x} {descriptor:02x}"
-        )
-    if not flags & INDEPENDENT_BIT:
-        raise DecompressionError(
-            "an lz4 frame with dependent blocks, which Kafka refuses", expected="independent blocks", found=f"{flags:02x}"
         )
     if not 4 <= descriptor >> 4 <= 7:
         raise DecompressionError("an lz4 frame with an unknown block size", expected="code 4 to 7", found=descriptor >> 4)

@@ -10,19 +10,17 @@ Legacy batches become v2, as Kafka's cleaner does it since 4.0: base and last of
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidelog.record.arena import Arena
 from tidelog.record.batch import RecordBatch, check_count
-from tidelog.record.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, Compression, compress
+from tidelog.record.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, compress
 from tidelog.record.encoding import MAX_BATCH_BYTES, BatchEncoder, BatchSettings, write_checksums
-from tidelog.record.faults import raise_fault
-from tidelog.record.headers import Int64Array
 from tidelog.record.kernel import encode as kernel
-from tidelog.record.kernel import records as record_kernel
 from tidelog.record.layout import DELETE_HORIZON_BIT, HEADER, HEADER_SIZE, LOG_OVERHEAD, TIMESTAMP_TYPE_BIT, TimestampType
 from tidelog.record.legacy import LegacyBatch
 from tidelog.record.new_batch import empty_batch
-from tidelog.record.slots import Want
+from tidelog.record.scanning import scan_records
 from tidelog.record.views import view
 
 _GROWTH = 11  # what a longer timestamp delta and the longer length before it can add to a record
@@ -44,9 +42,10 @@ def retain_records(
     flags = np.asarray(keep, dtype=np.bool_)
     if isinstance(batch, LegacyBatch):
         return _retain_legacy(batch, flags, delete_horizon_ms, keep_empty, max_decompressed_bytes)
-    count = batch.count
-    if len(flags) != count:
-        raise ValueError(f"keep has {len(flags)} entries for a batch of {count} records")
+    if batch.count < 0:
+        check_count(batch.count, 0, batch.position)
+    if len(flags) != batch.count:
+        raise ValueError(f"keep has {len(flags)} entries for a batch of {batch.count} records")
     is_new_horizon = delete_horizon_ms is not None and batch.delete_horizon_ms is None
     if not flags.any():
         return _emptied(batch) if keep_empty else b""
@@ -55,10 +54,10 @@ def retain_records(
     return _rewrite(batch, flags, delete_horizon_ms if is_new_horizon else batch.delete_horizon_ms, max_decompressed_bytes)
 
 
-def _rewrite(batch: RecordBatch, flags: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], horizon: int | None, max_bytes: int) -> bytes:
-    payload = batch.payload(max_bytes)
-    timestamps = _timestamps(batch, payload)
-    base_timestamp = horizon if horizon is not None else int(timestamps[flags][0])
+def _rewrite(batch: RecordBatch, flags: NDArray[np.bool_], horizon: int | None, max_bytes: int) -> bytes:
+    scanned = scan_records(batch, max_decompressed_bytes=max_bytes)
+    payload = scanned.payload
+    base_timestamp = horizon if horizon is not None else int(scanned.timestamps[flags][0])
     is_append_time = bool(batch.attributes & TIMESTAMP_TYPE_BIT)
     output = np.empty(len(payload) + _GROWTH * len(flags), np.uint8)
     kept = np.zeros(1, np.int64)
@@ -87,41 +86,6 @@ def _rewrite(batch: RecordBatch, flags: np.ndarray[tuple[int, ...], np.dtype[np.
     return bytes(out.view())
 
 
-def _timestamps(batch: RecordBatch, payload: memoryview) -> Int64Array:
-    """The records' timestamps, and a check of every record on the way."""
-    count = batch.count
-    check_count(count, len(payload), batch.position)
-    is_append_time = bool(batch.attributes & TIMESTAMP_TYPE_BIT)
-    described = np.array(
-        [0, len(payload), count, batch.base_offset, batch.base_timestamp_ms, int(is_append_time), batch.max_timestamp_ms], np.int64
-    )
-    offsets, timestamps = np.empty(count, np.int64), np.empty(count, np.int64)
-    byte, int32 = view(np.zeros(1, np.uint8)), view(np.zeros(1, np.int32))
-    totals, fault = np.zeros(5, np.int64), np.zeros(5, np.int64)
-    ok = record_kernel.decode_batches(
-        payload,
-        view(described),
-        int(Want(0)),
-        view(offsets),
-        view(timestamps),
-        int32,
-        byte,
-        byte,
-        int32,
-        byte,
-        byte,
-        int32,
-        view(totals),
-        view(fault),
-    )
-    if not ok:
-        kind, position, found, expected = (int(number) for number in fault[:4])
-        is_compressed = batch.compression is not Compression.NONE
-        shift = 0 if is_compressed else batch.position + HEADER_SIZE
-        raise_fault(kind, position + shift, found, expected, batch.position if is_compressed else -1)
-    return timestamps
-
-
 def _emptied(batch: RecordBatch) -> bytes:
     return empty_batch(
         base_offset=batch.base_offset,
@@ -137,7 +101,7 @@ def _emptied(batch: RecordBatch) -> bytes:
 
 def _retain_legacy(
     batch: LegacyBatch,
-    flags: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
+    flags: NDArray[np.bool_],
     delete_horizon_ms: int | None,
     keep_empty: bool,
     max_decompressed_bytes: int,
