@@ -7,7 +7,7 @@ Rewriting: `retain_records` keeps some records of a batch, as compaction does.
 
 from tidelog.record.batch import RecordBatch
 from tidelog.record.columns import COLUMNS, RECORD_COLUMNS, ColumnDecoder, arrow_schema, iter_arrow, to_arrow
-from tidelog.record.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, Compression
+from tidelog.record.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, LEVEL_RANGES, Compression
 from tidelog.record.control import ControlRecord, ControlType, parse_control_record
 from tidelog.record.encoding import BatchEncoder, BatchSettings, Row, encode_arrow, encode_batches
 from tidelog.record.hashing import murmur2, partitions_for_keys, siphash128
@@ -23,6 +23,7 @@ from tidelog.record.retain import retain_records
 __all__ = [
     "COLUMNS",
     "DEFAULT_MAX_DECOMPRESSED_BYTES",
+    "LEVEL_RANGES",
     "RECORD_COLUMNS",
     "BatchEncoder",
     "BatchHeaders",

@@ -53,21 +53,21 @@ def codec_of(attributes: int, position: int) -> Compression:
         raise
 
 
-# codec -> (lowest, highest, default) level, with Kafka's meaning of each.
-LEVELS: dict[Compression, tuple[int, int, int]] = {
+LEVEL_RANGES: dict[Compression, tuple[int, int, int]] = {
     Compression.GZIP: (1, 9, -1),
     Compression.LZ4: (1, 17, 9),
     Compression.ZSTD: (-131072, 22, 3),
 }
+"""Lowest, highest and default level of each codec that has levels, with Kafka's meaning of each."""
 
 
 def check_level(codec: Compression, level: int | None) -> int:
     """The level to use, or an error that names the range."""
-    if codec not in LEVELS:
+    if codec not in LEVEL_RANGES:
         if level is not None:
             raise UnsupportedCodecError(f"{codec} has no levels", expected="None", found=level)
         return 0
-    lowest, highest, default = LEVELS[codec]
+    lowest, highest, default = LEVEL_RANGES[codec]
     if level is None or level == default:
         return default
     if not lowest <= level <= highest:

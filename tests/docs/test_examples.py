@@ -1,0 +1,36 @@
+"""Every Python example in the README and the docs runs as printed, and prints what the page says."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\s*prints\s*```text\n(.*?)^```)?", re.DOTALL | re.MULTILINE)
+EXAMPLES = [
+    pytest.param(match[1], match[2], id=f"{page.name}-{number}")
+    for page in PAGES
+    for number, match in enumerate(BLOCK.finditer(page.read_text()), start=1)
+]
+
+
+@pytest.mark.parametrize(("code", "printed"), EXAMPLES)
+def test_example(code: str, printed: str | None) -> None:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, "example", "exec"), {})  # noqa: S102
+    assert out.getvalue() == (printed or "")
+
+
+def test_examples_were_found() -> None:
+    assert len(EXAMPLES) >= 7
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        if not target.startswith("https://"):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
