@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _NAMES = ("key", "value", "timestamp_ms", "timestamp", "headers")
+_MAX_DATA_BYTES = 0x7FFFFFFF - 65536  # keys and values of a call, so that no record of it can be larger than a batch may be
 _NO_BYTES = view(np.zeros(1, np.uint8))
 _NONE_UINT8 = view(np.empty(0, np.uint8))
 _NONE_INT32 = view(np.empty(0, np.int32))
@@ -42,12 +43,14 @@ def column_parts(records: "pa.Table | pa.RecordBatch", default_timestamp_ms: int
         )
     count = records.num_rows
     key = binary_parts("key", columns["key"]) if "key" in columns else _all_null(count)
-    return ColumnParts(
-        *key,
-        *binary_parts("value", columns["value"]),
-        *_header_parts(columns.get("headers")),
-        _timestamps(columns.get("timestamp_ms", columns.get("timestamp")), default_timestamp_ms),
-    )
+    value = binary_parts("value", columns["value"])
+    data_bytes = sum(offsets[-1] - offsets[0] for offsets, _, _ in (key, value))
+    if data_bytes > _MAX_DATA_BYTES:
+        raise InvalidBatchError(
+            "too many bytes in one call", expected=f"at most {_MAX_DATA_BYTES}", found=data_bytes, hint="slice the table"
+        )
+    timestamps = _timestamps(columns.get("timestamp_ms", columns.get("timestamp")), default_timestamp_ms)
+    return ColumnParts(*key, *value, *_header_parts(columns.get("headers")), timestamps)
 
 
 def _one_array(column: Any) -> "pa.Array":

@@ -41,18 +41,19 @@ class RecordBatch:
         self.position = position
         self.size_bytes = size_bytes
 
-    def _header(self) -> tuple[int, ...]:
+    def header(self) -> tuple[int, ...]:
+        """All header fields, in the order of `tidelog.record.layout.HEADER`."""
         return HEADER.unpack_from(self.buffer, self.position)
 
     @property
     def base_offset(self) -> int:
         """Offset of the first record that was ever in the batch."""
-        return self._header()[0]
+        return self.header()[0]
 
     @property
     def last_offset(self) -> int:
         """Offset of the last record that was ever in the batch; compaction keeps it."""
-        header = self._header()
+        header = self.header()
         return header[0] + header[6]
 
     @property
@@ -63,53 +64,53 @@ class RecordBatch:
     @property
     def partition_leader_epoch(self) -> int:
         """Epoch of the leader that appended the batch, -1 from a producer."""
-        return self._header()[2]
+        return self.header()[2]
 
     @property
     def crc(self) -> int:
         """The CRC-32C that the header has, unsigned."""
-        return self._header()[4]
+        return self.header()[4]
 
     @property
     def attributes(self) -> int:
         """All attribute bits."""
-        return self._header()[5]
+        return self.header()[5]
 
     @property
     def base_timestamp_ms(self) -> int:
         """What timestamp deltas are taken against: the first record's time, or the delete horizon."""
-        return self._header()[7]
+        return self.header()[7]
 
     @property
     def max_timestamp_ms(self) -> int:
         """Largest timestamp of its records, or the append time."""
-        return self._header()[8]
+        return self.header()[8]
 
     @property
     def producer_id(self) -> int:
         """-1 without one."""
-        return self._header()[9]
+        return self.header()[9]
 
     @property
     def producer_epoch(self) -> int:
         """-1 without one."""
-        return self._header()[10]
+        return self.header()[10]
 
     @property
     def base_sequence(self) -> int:
         """-1 without one."""
-        return self._header()[11]
+        return self.header()[11]
 
     @property
     def last_sequence(self) -> int:
         """Sequence of the last record, wrapped; -1 without one."""
-        header = self._header()
+        header = self.header()
         return sequence_after(header[11], header[6])
 
     @property
     def count(self) -> int:
         """Records in the batch; 0 is legal, compaction leaves such batches."""
-        return self._header()[12]
+        return self.header()[12]
 
     @property
     def compression(self) -> Compression:
@@ -183,7 +184,7 @@ class RecordBatch:
         max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
     ) -> Iterator[Record]:
         """Decode the records one by one. Bad bytes raise where they are met; `topic` and `partition` go into the records."""
-        header = self._header()
+        header = self.header()
         attributes, count = header[5], header[12]
         if attributes & CODEC_MASK:
             payload, start = self.payload(max_decompressed_bytes), 0

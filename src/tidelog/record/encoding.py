@@ -43,6 +43,7 @@ Row = (
 
 DEFAULT_BATCH_BYTES = 16384
 MAX_BATCH_BYTES = 0x7FFFFFFF
+MAX_OFFSET = 0x7FFFFFFFFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,8 @@ class BatchEncoder:
     def __init__(self, settings: BatchSettings | None = None, *, base_offset: int = 0) -> None:
         self._settings = settings or BatchSettings()
         self._codec = self._settings.check()
+        if not 0 <= base_offset <= MAX_OFFSET:
+            raise InvalidBatchError("base_offset out of range", expected=f"0 to {MAX_OFFSET}", found=base_offset)
         self.next_offset = base_offset
         """Offset of the next record."""
         self.next_sequence = self._settings.base_sequence
@@ -152,6 +155,8 @@ class BatchEncoder:
 
     def _run(self, step: Callable[[int, memoryview, memoryview], int], total: int, plan: Int64Array) -> memoryview:
         """Call the kernel until all records are in batches, making room as it asks for it; then compress and checksum."""
+        if self.next_offset + total - 1 > MAX_OFFSET:
+            raise InvalidBatchError("offsets run out", expected=f"at most {MAX_OFFSET}", found=self.next_offset + total - 1)
         raw = self._raw
         raw.clear()
         positions = np.empty(1024, np.int64)
@@ -166,7 +171,8 @@ class BatchEncoder:
         positions = positions[: int(plan[Plan.BATCH_COUNT])]
         result, positions = (raw, positions) if self._codec is Compression.NONE else self._compress(positions)
         write_checksums(view(result.buffer), positions, result.size)
-        self.next_offset = int(plan[Plan.NEXT_OFFSET])
+        # Unsigned: after the very last offset comes one that no record can have.
+        self.next_offset = int(plan[Plan.NEXT_OFFSET]) & 0xFFFFFFFFFFFFFFFF
         self.next_sequence = int(plan[Plan.NEXT_SEQUENCE])
         return result.view()
 

@@ -1,14 +1,26 @@
 """A batch to be written, as opposed to one that was read (`RecordBatch`)."""
 
+import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import crc32c
 
 from tidelog.errors import InvalidBatchError
 from tidelog.record.control import ControlType, marker_record
 from tidelog.record.encoding import MAX_BATCH_BYTES, BatchEncoder, BatchSettings, Row
-from tidelog.record.layout import ATTRIBUTES_POSITION, CODEC_MASK, CRC_POSITION, DELETE_HORIZON_BIT, HEADER, HEADER_SIZE, LOG_OVERHEAD
+from tidelog.record.layout import (
+    ATTRIBUTES_POSITION,
+    CODEC_MASK,
+    CRC_POSITION,
+    DELETE_HORIZON_BIT,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_POSITION,
+    LOG_OVERHEAD,
+)
+
+_LENGTH = struct.Struct(">i")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +37,12 @@ class NewBatch:
         """The one batch with all the records, whatever its size."""
         if not self.records:
             raise InvalidBatchError("a batch to write has no records", expected="at least 1", found=0)
-        settings = BatchSettings(
-            **{name: getattr(self.settings, name) for name in BatchSettings.__dataclass_fields__} | {"batch_bytes": MAX_BATCH_BYTES}
-        )
-        encoder = BatchEncoder(settings, base_offset=self.base_offset)
-        return bytes(encoder.encode(list(self.records), timestamp_ms=self.timestamp_ms))
+        encoder = BatchEncoder(replace(self.settings, batch_bytes=MAX_BATCH_BYTES), base_offset=self.base_offset)
+        encoded = bytes(encoder.encode(list(self.records), timestamp_ms=self.timestamp_ms))
+        (length,) = _LENGTH.unpack_from(encoded, LENGTH_POSITION)
+        if length + LOG_OVERHEAD != len(encoded):
+            raise InvalidBatchError("the records do not fit one batch", expected=f"at most {MAX_BATCH_BYTES} bytes", found=len(encoded))
+        return encoded
 
 
 def transaction_marker(

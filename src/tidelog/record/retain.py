@@ -56,30 +56,19 @@ def retain_records(
 
 def _rewrite(batch: RecordBatch, flags: NDArray[np.bool_], horizon: int | None, max_bytes: int) -> bytes:
     scanned = scan_records(batch, max_decompressed_bytes=max_bytes)
-    payload = scanned.payload
-    base_timestamp = horizon if horizon is not None else int(scanned.timestamps[flags][0])
+    kept_timestamps = scanned.timestamps[flags]
+    base_timestamp = horizon if horizon is not None else int(kept_timestamps[0])
     is_append_time = bool(batch.attributes & TIMESTAMP_TYPE_BIT)
-    output = np.empty(len(payload) + _GROWTH * len(flags), np.uint8)
-    kept = np.zeros(1, np.int64)
-    size = kernel.retain_records(
-        payload,
-        len(flags),
-        view(flags.view(np.uint8)),
-        batch.base_timestamp_ms,
-        batch.max_timestamp_ms if is_append_time else -1,
-        base_timestamp,
-        view(output),
-        view(kept),
-    )
-    codec = batch.compression
-    records = compress(codec, view(output)[:size])
-    out = Arena(HEADER_SIZE + len(records))
-    header = list(batch._header())
+    output = np.empty(len(scanned.payload) + _GROWTH * len(flags), np.uint8)
+    size = kernel.retain_records(scanned.payload, view(scanned.timestamps), view(flags.view(np.uint8)), base_timestamp, view(output))
+    records = compress(batch.compression, view(output)[:size])
+    header = list(batch.header())
     header[1] = HEADER_SIZE - LOG_OVERHEAD + len(records)
     header[5] = batch.attributes | (0 if horizon is None else DELETE_HORIZON_BIT)
     header[7] = base_timestamp
-    header[8] = batch.max_timestamp_ms if is_append_time else int(kept[0])
-    header[12] = int(flags.sum())
+    header[8] = batch.max_timestamp_ms if is_append_time else int(kept_timestamps.max())
+    header[12] = len(kept_timestamps)
+    out = Arena(HEADER_SIZE + len(records))
     out.append(HEADER.pack(*header))
     out.append(records)
     write_checksums(view(out.buffer), np.zeros(1, np.int64), out.size)

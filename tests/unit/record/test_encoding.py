@@ -138,6 +138,8 @@ def test_buffers_are_taken_as_bytes() -> None:
         ((b"k",), r"record 1 must be a Record or a tuple \(key, value"),
         (b"kv", "record 1 must be a Record or a tuple .* not bytes"),
         ([b"k", b"v"], "not list"),
+        ((b"k", b"v", [("h",)]), r"headers of record 1 must be pairs \(name, value\), not \('h',\)"),
+        ((b"k", b"v", (), 1.5), "timestamp_ms of record 1 must be an int, not float"),
     ],
 )
 def test_wrong_types(row: Any, text: str) -> None:
@@ -168,10 +170,29 @@ def test_wrong_codecs_and_timestamps() -> None:
         encode_batches([], compression="brotli")
     with pytest.raises(InvalidBatchError, match=r"timestamp of record 0: expected -1 .*, found -2"):
         encode_batches([(b"", b"", (), -2)])
+    with pytest.raises(InvalidBatchError, match=f"timestamp of record 0: .*, found {2**63}"):
+        encode_batches([(b"", b"", (), 2**63)])
     with pytest.raises(InvalidBatchError, match="timestamp_ms out of range"):
         encode_batches([], timestamp_ms=-5)
     with pytest.raises(InvalidBatchError, match="a timestamp out of range"):
         encode_arrow(pa.table({"value": [b""], "timestamp_ms": [-7]}))
+
+
+def test_offsets_out_of_range() -> None:
+    with pytest.raises(InvalidBatchError, match="base_offset out of range"):
+        encode_batches([], base_offset=-1)
+    encoder = BatchEncoder(base_offset=2**63 - 1)
+    last = bytes(encoder.encode([(None, b"last")]))
+    with pytest.raises(InvalidBatchError, match="offsets run out"):
+        encoder.encode([(None, b"one more")])
+    assert next(iter(next(read_batches(last)))).offset == 2**63 - 1
+    with pytest.raises(InvalidBatchError, match=f"offsets run out: expected at most {2**63 - 1}, found {2**63}"):
+        encode_batches([(None, b"")] * 2, base_offset=2**63 - 1)
+
+
+def test_headers_from_any_iterable() -> None:
+    data = encode_batches([(b"k", b"v", (pair for pair in [("a", b"1"), ("b", None)]))])
+    assert next(iter(next(read_batches(data)))).headers == (("a", b"1"), ("b", None))
 
 
 def test_arrow_columns_give_the_same_bytes_as_rows() -> None:

@@ -3,7 +3,7 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
-from tidelog.record.kernel.header_list cimport as_bytes, encode_headers
+from tidelog.record.kernel.header_list cimport as_bytes, as_timestamp, encode_headers
 from tidelog.record.kernel.record cimport Record
 from tidelog.record.kernel.records cimport copy_bytes, long_varint
 
@@ -34,12 +34,11 @@ cpdef int64_t encode_columns(
 ) except -1
 
 @cython.locals(
-    p="const uint8_t*", out="uint8_t*", end=int64_t, start=int64_t, at=int64_t, max_timestamp=int64_t, index=int64_t,
-    body_start=int64_t, length=int64_t, rest=int64_t, delta=int64_t, timestamp=int64_t, body=int64_t,
+    p="const uint8_t*", out="uint8_t*", end=int64_t, count=int64_t, start=int64_t, at=int64_t, index=int64_t,
+    body_start=int64_t, length=int64_t, rest=int64_t, delta=int64_t, _=int64_t,
 )
 cpdef int64_t retain_records(
-    const uint8_t[::1] payload, int64_t count, const uint8_t[::1] keep, int64_t base_timestamp, int64_t append_time,
-    int64_t new_base, uint8_t[::1] output, int64_t[::1] kept,
+    const uint8_t[::1] payload, const int64_t[::1] timestamps, const uint8_t[::1] keep, int64_t base_timestamp, uint8_t[::1] output,
 ) except -1
 
 cpdef tuple unpack_row(row, int64_t index, default_timestamp)
@@ -69,3 +68,5 @@ cdef void finish_batch(
 
 @cython.locals(shift=int64_t, i=int64_t)
 cdef void put_int(uint8_t* out, int64_t at, int64_t number, int64_t size) noexcept nogil
+
+cdef inline int64_t wrap64(int64_t number) noexcept nogil

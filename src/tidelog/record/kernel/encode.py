@@ -15,7 +15,7 @@ except ImportError:  # interpreted, and Cython is not installed
     from tidelog.record.kernel import no_cython as cython
 
 from tidelog.errors import InvalidBatchError
-from tidelog.record.kernel.header_list import as_bytes, encode_headers
+from tidelog.record.kernel.header_list import as_bytes, as_timestamp, encode_headers
 from tidelog.record.kernel.record import Record
 from tidelog.record.slots import Plan
 
@@ -83,7 +83,7 @@ def encode_rows(rows: list[Any], first: int, output: Any, positions: Any, plan: 
             value = as_bytes(value, "value", index)
         tail = encode_headers(headers, index) if headers else NO_HEADERS
         if timestamp < -1:
-            raise InvalidBatchError(f"timestamp of record {index}", expected="-1 (none) or epoch milliseconds", found=timestamp)
+            as_timestamp(timestamp, index)
         key_length = -1 if key is None else len(key)
         value_length = -1 if value is None else len(value)
         tail_length = len(tail)
@@ -233,13 +233,11 @@ def encode_columns(
     return index
 
 
-def retain_records(
-    payload: Any, count: int, keep: Any, base_timestamp: int, append_time: int, new_base: int, output: Any, kept: Any
-) -> int:
-    """Copy the records marked in `keep` (a byte each) of a payload that was decoded before; give back the bytes written.
+def retain_records(payload: Any, timestamps: Any, keep: Any, base_timestamp: int, output: Any) -> int:
+    """Copy the records marked in `keep` (a byte each) of a payload that was scanned before; give back the bytes written.
 
-    Everything but the timestamp delta is copied as it stands, offset deltas with their gaps too. Timestamps are taken against
-    `base_timestamp` (or are `append_time`, if not -1) and written against `new_base`. `kept` receives the largest timestamp.
+    Everything but the timestamp delta is copied as it stands, offset deltas with their gaps too. The records' `timestamps` are written
+    against `base_timestamp`. The caller has made room for deltas that become longer.
     """
     if cython.compiled:
         p = cython.address(payload[0])
@@ -247,26 +245,21 @@ def retain_records(
     else:
         p, out = payload, output
     end = len(payload)
+    count = len(keep)
     start = 0
     at = 0
-    max_timestamp = -1
     with cython.nogil:
         for index in range(count):
             body_start, length = long_varint(p, start, end, 32)
             start = body_start + length
-            if not keep[index]:
-                continue
-            rest, delta = long_varint(p, body_start + 1, end, 64)
-            timestamp = append_time if append_time >= 0 else base_timestamp + delta
-            if timestamp > max_timestamp:
-                max_timestamp = timestamp
-            body = start - rest + 1 + varint_size(timestamp - new_base)
-            at = put_varint(out, at, body)
-            out[at] = 0
-            at = put_varint(out, at + 1, timestamp - new_base)
-            copy_bytes(out, at, p, rest, start - rest)
-            at += start - rest
-    kept[0] = max_timestamp
+            if keep[index]:
+                rest, _ = long_varint(p, body_start + 1, end, 64)
+                delta = wrap64(timestamps[index] - base_timestamp)
+                at = put_varint(out, at, start - rest + 1 + varint_size(delta))
+                out[at] = 0
+                at = put_varint(out, at + 1, delta)
+                copy_bytes(out, at, p, rest, start - rest)
+                at += start - rest
     return at
 
 
@@ -279,7 +272,7 @@ def unpack_row(row: Any, index: int, default_timestamp: int) -> tuple[Any, Any, 
         if size == 3:
             return row[0], row[1], row[2], default_timestamp
         if size == 4:
-            return row[0], row[1], row[2], default_timestamp if row[3] is None else row[3]
+            return row[0], row[1], row[2], default_timestamp if row[3] is None else as_timestamp(row[3], index)
     raise TypeError(f"record {index} must be a Record or a tuple (key, value[, headers[, timestamp_ms]]), not {type(row).__name__}")
 
 
@@ -357,7 +350,7 @@ def finish_batch(
     put_int(out, start + 51, s[PRODUCER_EPOCH], 2)
     put_int(out, start + 53, s[NEXT_SEQUENCE], 4)
     put_int(out, start + 57, count, 4)
-    s[NEXT_OFFSET] += last_offset_delta + 1
+    s[NEXT_OFFSET] = wrap64(s[NEXT_OFFSET] + last_offset_delta + 1)
     if s[NEXT_SEQUENCE] >= 0:
         s[NEXT_SEQUENCE] = (s[NEXT_SEQUENCE] + last_offset_delta + 1) & MAX_INT32
     s[OUTPUT_END] = end
@@ -369,3 +362,10 @@ def put_int(out: Pointer, at: int, number: int, size: int) -> None:
     for i in range(size):
         shift -= 8
         out[at + i] = (number >> shift) & 255
+
+
+def wrap64(number: int) -> int:
+    """Fold into a signed 64-bit integer, as Java and compiled code do by themselves."""
+    if not cython.compiled:
+        number = (number + 0x8000000000000000) % 0x10000000000000000 - 0x8000000000000000
+    return number
