@@ -118,7 +118,7 @@ class BatchEncoder:
         With `keep_offsets` they are `Record`s whose own offsets stay, gaps and all, counted from `next_offset`.
         """
         rows = records if isinstance(records, list) else list(records)
-        plan = self._plan(timestamp_ms, keep_offsets=keep_offsets)
+        plan = self._plan(len(rows), timestamp_ms, keep_offsets=keep_offsets)
 
         def step(first: int, output: memoryview, positions: memoryview) -> int:
             return kernel.encode_rows(rows, first, output, positions, view(plan))
@@ -128,17 +128,19 @@ class BatchEncoder:
     def encode_arrow(self, records: "pa.Table | pa.RecordBatch", *, timestamp_ms: int = -1) -> memoryview:
         """Encode Arrow columns: `key` and `value` (binary), and if there are any `timestamp_ms` (or `timestamp`) and `headers`."""
         parts = column_parts(records, timestamp_ms)
-        plan = self._plan(timestamp_ms, keep_offsets=False)
+        plan = self._plan(records.num_rows, timestamp_ms, keep_offsets=False)
 
         def step(first: int, output: memoryview, positions: memoryview) -> int:
             return kernel.encode_columns(*parts, first, output, positions, view(plan))
 
         return self._run(step, records.num_rows, plan)
 
-    def _plan(self, timestamp_ms: int, *, keep_offsets: bool) -> Int64Array:
+    def _plan(self, total: int, timestamp_ms: int, *, keep_offsets: bool) -> Int64Array:
         settings = self._settings
         if timestamp_ms < -1:
             raise InvalidBatchError("timestamp_ms out of range", expected="-1 (none) or epoch milliseconds", found=timestamp_ms)
+        if self.next_offset > MAX_OFFSET - max(0, total - 1):
+            raise InvalidBatchError("offsets run out", expected=f"at most {MAX_OFFSET}", found=self.next_offset + max(0, total - 1))
         plan = np.zeros(len(Plan), np.int64)
         plan[Plan.BATCH_BYTES] = settings.batch_bytes
         plan[Plan.ATTRIBUTES] = settings.attributes(self._codec)
@@ -155,8 +157,6 @@ class BatchEncoder:
 
     def _run(self, step: Callable[[int, memoryview, memoryview], int], total: int, plan: Int64Array) -> memoryview:
         """Call the kernel until all records are in batches, making room as it asks for it; then compress and checksum."""
-        if self.next_offset + total - 1 > MAX_OFFSET:
-            raise InvalidBatchError("offsets run out", expected=f"at most {MAX_OFFSET}", found=self.next_offset + total - 1)
         raw = self._raw
         raw.clear()
         positions = np.empty(1024, np.int64)
@@ -179,6 +179,8 @@ class BatchEncoder:
     def _compress(self, positions: Int64Array) -> tuple[Arena, Int64Array]:
         source, target = self._raw.view(), self._compressed
         target.clear()
+        if len(positions) == 0:
+            return target, positions
         moved = np.empty(len(positions), np.int64)
         ends = [*positions[1:].tolist(), len(source)]
         for index, (start, end) in enumerate(zip(positions.tolist(), ends, strict=True)):
