@@ -7,19 +7,25 @@ import org.apache.kafka.common.record.TimestampType;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.util.Arrays;
 import java.util.Random;
 
 /**
  * Writes an input for {@link Bench}: {@code MakeLog FILE.log CODEC RECORDS}.
  *
- * <p>Keys of 16 bytes, values of 100 bytes of compressible text, batches of 16 KiB (before compression), always the same.
+ * <p>Events as they often are: a user for a key (16 bytes), JSON for a value (100 bytes, padded with spaces), batches of 16 KiB
+ * before compression. Always the same bytes for the same arguments.
  */
 public final class MakeLog {
     private static final int BATCH_BYTES = 16 * 1024;
     private static final int KEY_BYTES = 16;
     private static final int VALUE_BYTES = 100;
+    private static final int USERS = 1_000_000;
+    private static final String[] EVENTS = {"page_view", "search", "click", "purchase", "logout"};
+    private static final String[] PLACES = {"tide", "log", "segment", "offset", "harbour", "buoy", "current", "ebb"};
 
     private MakeLog() {
     }
@@ -33,10 +39,7 @@ public final class MakeLog {
     }
 
     private static void write(Path path, Compression compression, int records) throws IOException {
-        byte[] text = Samples.text(1 << 20, 1);
         Random random = new Random(2);
-        byte[] key = new byte[KEY_BYTES];
-        byte[] value = new byte[VALUE_BYTES];
         try (FileChannel file = FileChannel.open(path, StandardOpenOption.CREATE, StandardOpenOption.WRITE,
                 StandardOpenOption.TRUNCATE_EXISTING)) {
             int next = 0;
@@ -45,13 +48,27 @@ public final class MakeLog {
                     ByteBuffer.allocate(BATCH_BYTES), compression, TimestampType.CREATE_TIME, next);
                 int full = BATCH_BYTES - KEY_BYTES - VALUE_BYTES;
                 while (next < records && builder.uncompressedBytesWritten() < full) {
-                    random.nextBytes(key);
-                    System.arraycopy(text, random.nextInt(text.length - VALUE_BYTES), value, 0, VALUE_BYTES);
-                    builder.append(Golden.T + next, key, value, Record.EMPTY_HEADERS);
+                    int user = random.nextInt(USERS);
+                    builder.append(Golden.T + next, ascii(String.format("user-%011d", user), KEY_BYTES),
+                        ascii(event(random, user, next), VALUE_BYTES), Record.EMPTY_HEADERS);
                     next++;
                 }
                 builder.build().writeFullyTo(file);
             }
         }
+    }
+
+    private static String event(Random random, int user, int next) {
+        return "{\"user\":" + user + ",\"event\":\"" + EVENTS[random.nextInt(EVENTS.length)] + "\",\"page\":\"/"
+            + PLACES[random.nextInt(PLACES.length)] + "/" + random.nextInt(10_000) + "\",\"ms\":" + (Golden.T + next)
+            + ",\"session\":\"" + Integer.toHexString(random.nextInt()) + "\"}";
+    }
+
+    /** Cut or padded with spaces to exactly this size. */
+    private static byte[] ascii(String text, int size) {
+        byte[] bytes = Arrays.copyOf(text.getBytes(StandardCharsets.US_ASCII), size);
+        for (int i = text.length(); i < size; i++)
+            bytes[i] = ' ';
+        return bytes;
     }
 }

@@ -6,10 +6,11 @@ from tidelog.record.views import Buffer
 class Arena:
     """Bytes are appended at `size`; `clear` forgets them and keeps the memory. One thread at a time."""
 
-    __slots__ = ("buffer", "size")
+    __slots__ = ("_memory", "buffer", "size")
 
     def __init__(self, capacity: int = 65536) -> None:
         self.buffer = bytearray(capacity)
+        self._memory = memoryview(self.buffer)
         self.size = 0
 
     def clear(self) -> None:
@@ -22,15 +23,17 @@ class Arena:
         if needed > len(self.buffer):
             # A new buffer instead of a longer one: views of the old one may still be held.
             grown = bytearray(max(needed, 2 * len(self.buffer)))
-            grown[: self.size] = memoryview(self.buffer)[: self.size]
+            grown[: self.size] = self._memory[: self.size]
             self.buffer = grown
-        return memoryview(self.buffer)[self.size : needed]
+            self._memory = memoryview(grown)
+        return self._memory[self.size : needed]
 
     def append(self, data: Buffer) -> None:
         """Copy `data` behind what is there."""
-        self.reserve(len(data))[:] = data
-        self.size += len(data)
+        size = len(data)
+        self.reserve(size)[:] = data
+        self.size += size
 
     def view(self, start: int = 0) -> memoryview:
         """What is there, from `start` on; overwritten by what comes after the next `clear`."""
-        return memoryview(self.buffer)[start : self.size]
+        return self._memory[start : self.size]

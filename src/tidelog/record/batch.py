@@ -5,9 +5,10 @@ Nothing is copied and nothing is decoded until it is asked for. A batch to be wr
 
 from collections.abc import Iterator
 
-from tidelog.errors import ChecksumError, InvalidRecordError, TidelogError
+from tidelog.errors import ChecksumError, TidelogError
 from tidelog.record.arena import Arena
 from tidelog.record.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, Compression, codec_of, decompress_into
+from tidelog.record.faults import Fault, raise_fault
 from tidelog.record.kernel.record import Record
 from tidelog.record.kernel.records import RecordIterator
 from tidelog.record.layout import (
@@ -220,14 +221,9 @@ class RecordBatch:
 def check_count(count: int, payload_bytes: int, position: int) -> None:
     """Refuse a record count that the payload cannot hold, before anything is allocated by it."""
     if count < 0:
-        raise InvalidRecordError("negative record count", position=position, expected="0 or more", found=count)
+        raise_fault(Fault.NEGATIVE_COUNT, position, count, 0)
     if count > payload_bytes // MIN_RECORD_SIZE:
-        raise InvalidRecordError(
-            "the payload ends before the declared record count",
-            position=position,
-            expected=f"at most {payload_bytes // MIN_RECORD_SIZE} records in {payload_bytes} bytes",
-            found=count,
-        )
+        raise_fault(Fault.RECORD_COUNT, position, count, payload_bytes // MIN_RECORD_SIZE)
 
 
 def as_batch_view(buffer: Buffer) -> memoryview:

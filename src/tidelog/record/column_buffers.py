@@ -26,6 +26,7 @@ class BinaryColumn:
     def __init__(self, *, wanted: bool, share: float) -> None:
         self.wanted = wanted
         self.share = share
+        self._validity = bytearray()  # all ones, unless the column has nulls
         self.views: tuple[memoryview, memoryview, memoryview] = (_EMPTY_INT32, _EMPTY_BYTE, _EMPTY_BYTE)
         """Offsets, data and validity, for the kernel to fill."""
 
@@ -37,9 +38,14 @@ class BinaryColumn:
 
         self._offsets = pa.allocate_buffer(4 * (count + 1))
         self._data = pa.allocate_buffer(max(1, min(payload_bytes, int(self.share * payload_bytes) + _SLACK)))
-        self._validity = pa.allocate_buffer(count // 8 + 1)
-        np.frombuffer(self._validity, np.uint8)[:] = 0xFF
-        self.views = (byte_view(self._offsets).cast("i"), byte_view(self._data), byte_view(self._validity))
+        if count // 8 >= len(self._validity):
+            self._validity = bytearray(b"\xff" * (count // 4 + 1))
+        self.views = (byte_view(self._offsets).cast("i"), byte_view(self._data), memoryview(self._validity))
+
+    def make_room(self) -> None:
+        """The guess was too small, and the column is to be filled again."""
+        self.share = 1.0
+        self._validity = bytearray()
 
     def finish(self, count: int, data_bytes: int, nulls: int, payload_bytes: int) -> "pa.Array":
         """The column, and the guess for the next chunk: a tenth more than this one had."""
@@ -48,8 +54,12 @@ class BinaryColumn:
         if payload_bytes:
             self.share = min(1.0, 1.1 * data_bytes / payload_bytes)
         self.views[0][count] = data_bytes
-        buffers = [self._validity if nulls else None, self._offsets, self._data]
-        return pa.Array.from_buffers(pa.binary(), count, buffers, nulls)
+        validity = None
+        if nulls:
+            size = count // 8 + 1
+            validity = pa.py_buffer(bytes(self.views[2][:size]))
+            self._validity = bytearray(b"\xff" * len(self._validity))
+        return pa.Array.from_buffers(pa.binary(), count, [validity, self._offsets, self._data], nulls)
 
     @staticmethod
     def gather(payload: memoryview, starts: NDArray[np.int32], lengths: NDArray[np.int32], kind: "pa.DataType | None" = None) -> "pa.Array":

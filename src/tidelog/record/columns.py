@@ -3,8 +3,9 @@
     offset timestamp_ms timestamp_type key value headers        of the record
     sequence producer_id producer_epoch partition_leader_epoch is_transactional is_control        of its batch
 
-Values that are not asked for are skipped, not copied. The work goes in chunks of about a mebibyte, so that CRC and decoding find the bytes
-in the processor's cache. Batches of every format and codec come out of the same call; control records too, `is_control` tells them apart.
+Values that are not asked for are skipped, not copied. The work goes in chunks of about two mebibytes, so that CRC and decoding find the
+bytes in the processor's cache. Batches of every format and codec come out of
+the same call; control records too, `is_control` tells them apart.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tidelog.errors import TidelogError
 from tidelog.record.arena import Arena
@@ -20,14 +20,14 @@ from tidelog.record.batch import check_count
 from tidelog.record.column_buffers import BinaryColumn, fixed_array, header_array, int64_buffer
 from tidelog.record.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, codec_of, decompress_into
 from tidelog.record.faults import Fault, raise_fault
-from tidelog.record.headers import BatchHeaders, Int64Array, check_counts, verify_checksums, walk_headers
+from tidelog.record.headers import FIELDS, BatchHeaders, Int64Array, first_bad_checksum, walk_block
+from tidelog.record.kernel import headers as header_kernel
 from tidelog.record.kernel import records as kernel
 from tidelog.record.layout import (
     ATTRIBUTES_POSITION,
     CONTROL_BIT,
     HEADER_SIZE,
     MAX_SEQUENCE,
-    MIN_RECORD_SIZE,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
 )
@@ -42,9 +42,10 @@ RECORD_COLUMNS = ("offset", "timestamp_ms", "timestamp_type", "key", "value", "h
 BATCH_COLUMNS = ("sequence", "producer_id", "producer_epoch", "partition_leader_epoch", "is_transactional", "is_control")
 COLUMNS = RECORD_COLUMNS + BATCH_COLUMNS
 
-DEFAULT_CHUNK_BYTES = 1 << 20
+DEFAULT_CHUNK_BYTES = 2 << 20
+_CHUNK_BATCHES = 4096  # at most this many batches in a chunk
 _MAX_INT32 = 0x7FFFFFFF  # Arrow's binary columns have 32-bit offsets
-_MAX_ARENA_BYTES = 16 << 20  # decompressed payloads are decoded as soon as there are this many bytes of them
+_MAX_ARENA_BYTES = 2 << 20  # decompressed payloads are decoded as soon as there are this many bytes of them
 
 
 def iter_arrow(
@@ -57,7 +58,8 @@ def iter_arrow(
 ) -> "Iterator[pa.RecordBatch]":
     """Decode batch after batch into Arrow record batches of about `chunk_bytes` of input each.
 
-    Ends in peace where no whole batch follows. Bad bytes raise, after everything before their chunk was given.
+    Ends in peace where no whole batch follows. A bad batch raises after those before it were given; a bad record after those before
+    its chunk.
     """
     return ColumnDecoder(columns, check_crcs=check_crcs, chunk_bytes=chunk_bytes, max_decompressed_bytes=max_decompressed_bytes).decode(
         buffer
@@ -88,6 +90,9 @@ class ColumnDecoder:
         self._check_crcs = check_crcs
         self._chunk_bytes = chunk_bytes
         self._max_decompressed_bytes = min(max_decompressed_bytes, _MAX_INT32 - _MAX_ARENA_BYTES)
+        self.end_position = 0
+        """After `decode`: where the first batch starts that is not whole."""
+        self._fields = np.empty(len(FIELDS) * _CHUNK_BATCHES, np.int64)
         self._arena = Arena()
         self._key = BinaryColumn(wanted="key" in columns, share=0.25)
         self._value = BinaryColumn(wanted="value" in columns, share=1.0)
@@ -95,79 +100,104 @@ class ColumnDecoder:
         self._want = sum(int(bit) for column, bit in wanted.items() if column in columns)
 
     def decode(self, buffer: Buffer) -> "Iterator[pa.RecordBatch]":
-        """The records of `buffer`, a record batch for every chunk of input."""
+        """The records of `buffer`, a record batch for every chunk of input; `end_position` tells afterwards where it ended."""
         source = byte_view(buffer)
-        position = 0
+        self.end_position = 0
         while True:
-            headers = walk_headers(source, position, max_bytes=self._chunk_bytes)
-            if len(headers) == 0:
-                return
+            stop = min(len(source), self.end_position + self._chunk_bytes)
+            headers, error = walk_block(source, self.end_position, stop, self._fields)
+            decoded = None
             if self._check_crcs:
-                verify_checksums(source, headers)
-            check_counts(headers)
-            for run in _runs_of_one_kind(headers):
-                yield from self._decode_legacy(source, run) if int(run.magic[0]) < 2 else self._decode_v2(source, run)
-            position = headers.end_position
+                decoded = self._decode_unchecked(source, headers)
+                good, bad_checksum = first_bad_checksum(source, headers)
+                if bad_checksum is not None:
+                    headers, error, decoded = headers[:good], bad_checksum, None
+            if decoded is not None:
+                yield decoded
+            else:
+                for run in _runs_of_one_kind(headers):
+                    yield from self._decode_legacy(source, run) if int(run.magic[0]) < 2 else self._decode_v2(source, run)
+            self.end_position = headers.end_position
+            if error is not None:
+                raise error
+            if len(headers) == 0 or self.end_position == len(source):
+                return
+
+    def _decode_unchecked(self, source: memoryview, headers: BatchHeaders) -> "pa.RecordBatch | None":
+        """Decode a plain chunk before its CRCs are checked; the caller gives it out only if they match.
+
+        Whoever comes first reads the bytes from memory, the second from the cache. Decoding hardly notices, the CRC takes twice as long.
+        A chunk that does not decode is None here, and raises when it is decoded again after its CRCs were looked at.
+        """
+        if len(headers) == 0 or headers.may_be_legacy or headers.may_be_compressed:
+            return None
+        try:
+            return next(self._decode_v2(source, headers))
+        except TidelogError:
+            return None
 
     def _decode_v2(self, source: memoryview, headers: BatchHeaders) -> "Iterator[pa.RecordBatch]":
-        batches = _describe(headers)
-        if not headers.compression.any():
-            # In place. Positions are made small enough for 32 bits by starting at the chunk, which is cut if it is too large for that.
-            start = int(headers.position[0])
-            if headers.end_position - start > _MAX_INT32 and len(headers) > 1:
-                for half in (headers[: len(headers) // 2], headers[len(headers) // 2 :]):
-                    yield from self._decode_v2(source, half)
-                return
-            batches[:, :2] -= start
-            yield self._decode_payloads(source[start : headers.end_position], batches, headers)
+        start = int(headers.position[0])
+        if headers.end_position - start > _MAX_INT32 and len(headers) > 1:
+            # Arrow's offsets have 32 bits, and so have the kernel's positions, which is why they start at the chunk.
+            for half in (headers[: len(headers) // 2], headers[len(headers) // 2 :]):
+                yield from self._decode_v2(source, half)
             return
-        first = 0
-        while first < len(headers):
-            last = self._decompress(source, batches, headers, first)
-            yield self._decode_payloads(self._arena.view(), batches[first:last], headers[first:last])
-            first = last
+        batches = np.empty((len(headers), BATCH_FIELDS), np.int64)
+        totals = np.zeros(3, np.int64)
+        fault = np.zeros(5, np.int64)
+        is_good = header_kernel.describe_batches(
+            view(headers.flat), headers.capacity, headers.first, len(headers), start, view(batches.reshape(-1)), view(totals), view(fault)
+        )
+        if not is_good:
+            raise_fault(*fault[:4].tolist())
+        record_count, payload_bytes, compressed_count = totals.tolist()
+        if not compressed_count:
+            yield self._decode_payloads(source[start : headers.end_position], batches, headers, record_count, payload_bytes)
+            return
+        yield from self._decode_compressed(source[start:], batches, headers)
 
-    def _decompress(self, source: memoryview, batches: Int64Array, headers: BatchHeaders, first: int) -> int:
-        """Decompress batches from `first` on into the arena, until it is well filled; give back where that was."""
-        self._arena.clear()
-        for index in range(first, len(headers)):
-            start = self._arena.size
-            payload = source[int(batches[index, 0]) : int(batches[index, 1])]
-            position = int(headers.position[index])
-            codec = codec_of(int(headers.attributes[index]), position + ATTRIBUTES_POSITION)
+    def _decode_compressed(self, chunk: memoryview, batches: Int64Array, headers: BatchHeaders) -> "Iterator[pa.RecordBatch]":
+        """Decompress into the arena, and decode what is there whenever it is well filled."""
+        arena, max_bytes = self._arena, self._max_decompressed_bytes
+        arena.clear()
+        first = total = 0
+        spans: list[tuple[int, int]] = []
+        rows = zip(batches[:, :3].tolist(), headers.attributes.tolist(), headers.position.tolist(), strict=True)
+        for index, ((start, end, count), attributes, position) in enumerate(rows, start=1):
+            before = arena.size
+            codec = codec_of(attributes, position + ATTRIBUTES_POSITION)
             try:
-                decompress_into(self._arena, codec, payload, max_bytes=self._max_decompressed_bytes)
+                decompress_into(arena, codec, chunk[start:end], max_bytes=max_bytes)
             except TidelogError as error:
                 error.position = position
                 raise
-            batches[index, 0] = start
-            batches[index, 1] = self._arena.size
-            if self._arena.size >= _MAX_ARENA_BYTES:
-                return index + 1
-        return len(headers)
+            check_count(count, arena.size - before, position)
+            spans.append((before, arena.size))
+            total += count
+            if arena.size >= _MAX_ARENA_BYTES or index == len(headers):
+                batches[first:index, :2] = spans
+                yield self._decode_payloads(arena.view(), batches[first:index], headers[first:index], total, arena.size)
+                arena.clear()
+                spans.clear()
+                first, total = index, 0
 
-    def _decode_payloads(self, payload: memoryview, batches: Int64Array, headers: BatchHeaders) -> "pa.RecordBatch":
+    def _decode_payloads(
+        self, payload: memoryview, batches: Int64Array, headers: BatchHeaders, total: int, payload_bytes: int
+    ) -> "pa.RecordBatch":
         """Decode payloads that lie in one buffer, the caller's or the arena."""
-        counts = batches[:, 2]
-        sizes = batches[:, 1] - batches[:, 0]
-        impossible = np.flatnonzero(counts > sizes // MIN_RECORD_SIZE)
-        if len(impossible):
-            first = int(impossible[0])
-            check_count(int(counts[first]), int(sizes[first]), int(headers.position[first]))
-        total = int(counts.sum())
-        payload_bytes = int(sizes.sum())
         offsets, offset_view = int64_buffer(total)
         timestamps, timestamp_view = int64_buffer(total)
         slices = np.empty(6 * total if self._want & Want.SLICES else 1, np.int32)
         totals = np.zeros(len(Totals), np.int64)
         fault = np.zeros(5, np.int64)
-        flat = view(np.ascontiguousarray(batches).reshape(-1))
+        described = view(batches.reshape(-1))
         while True:
             self._key.allocate(total, payload_bytes)
             self._value.allocate(total, payload_bytes)
             ok = kernel.decode_batches(
                 payload,
-                flat,
+                described,
                 self._want,
                 offset_view,
                 timestamp_view,
@@ -182,8 +212,9 @@ class ColumnDecoder:
             if int(fault[0]) != Fault.COLUMN_FULL:
                 _raise_record_fault(fault, batches, headers)
             # The guess from the chunk before was too small; all there is will do.
-            self._key.share = self._value.share = 1.0
-        _, key_bytes, key_nulls, value_bytes, value_nulls = (int(number) for number in totals)
+            self._key.make_room()
+            self._value.make_room()
+        _, key_bytes, key_nulls, value_bytes, value_nulls = totals.tolist()
 
         def build(column: str) -> Any:
             if column == "key":
@@ -196,7 +227,7 @@ class ColumnDecoder:
                 return fixed_array(offsets, total)
             if column == "timestamp_ms":
                 return fixed_array(timestamps, total)
-            return _batch_column(column, headers, counts, np.frombuffer(offset_view, np.int64, total))
+            return _batch_column(column, headers, batches[:, 2], np.frombuffer(offset_view, np.int64, total))
 
         return self._assemble(build)
 
@@ -254,31 +285,20 @@ def arrow_schema(columns: Sequence[str] = RECORD_COLUMNS) -> "pa.Schema":
 
 def _runs_of_one_kind(headers: BatchHeaders) -> Iterator[BatchHeaders]:
     """Cut where legacy messages and v2 batches meet."""
-    is_v2 = headers.magic == 2
-    if is_v2.all():
+    if len(headers) == 0:
+        return
+    if not headers.may_be_legacy:
         yield headers
         return
+    is_v2 = headers.magic == 2
     cuts = [0, *(np.flatnonzero(is_v2[1:] != is_v2[:-1]) + 1).tolist(), len(headers)]
     for first, last in pairwise(cuts):
         yield headers[first:last]
 
 
-def _describe(headers: BatchHeaders) -> Int64Array:
-    """What the kernel wants to know of each batch, see `BATCH_FIELDS`."""
-    batches: NDArray[np.int64] = np.empty((len(headers), BATCH_FIELDS), np.int64)
-    batches[:, 0] = headers.position + HEADER_SIZE
-    batches[:, 1] = headers.position + headers.size_bytes
-    batches[:, 2] = headers.count
-    batches[:, 3] = headers.base_offset
-    batches[:, 4] = headers.base_timestamp_ms
-    batches[:, 5] = (headers.attributes & TIMESTAMP_TYPE_BIT) != 0
-    batches[:, 6] = headers.max_timestamp_ms
-    return batches
-
-
 def _raise_record_fault(fault: Int64Array, batches: Int64Array, headers: BatchHeaders) -> NoReturn:
     """Say where in the caller's buffer the bad record is, or which batch it is in if that is compressed."""
-    kind, position, found, expected, batch = (int(number) for number in fault)
+    kind, position, found, expected, batch = fault.tolist()
     batch_position = int(headers.position[batch])
     position -= int(batches[batch, 0])
     if headers.compression[batch]:

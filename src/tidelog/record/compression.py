@@ -10,6 +10,8 @@ import zlib
 from enum import IntEnum
 from typing import Any
 
+import zstandard
+
 from tidelog.errors import DecompressionError, PayloadTooLargeError, UnsupportedCodecError
 from tidelog.record import lz4_frame, snappy_frame
 from tidelog.record.arena import Arena
@@ -44,10 +46,16 @@ class Compression(IntEnum):
         raise UnsupportedCodecError("unknown codec", expected="none, gzip, snappy, lz4, zstd (0 to 4)", found=repr(codec))
 
 
+_CODECS = tuple(Compression)
+
+
 def codec_of(attributes: int, position: int) -> Compression:
     """The codec in the attributes of a batch; `position` is where they lie, for the error text."""
+    codec = attributes & CODEC_MASK
+    if codec < len(_CODECS):
+        return _CODECS[codec]
     try:
-        return Compression.of(attributes & CODEC_MASK)
+        return Compression.of(codec)
     except UnsupportedCodecError as error:
         error.position = position
         raise
@@ -100,19 +108,19 @@ def decompress_into(
     arena: Arena, codec: Compression, payload: Buffer, *, magic: int = 2, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
 ) -> None:
     """Append the decompressed payload to `arena`."""
-    view = memoryview(payload)
-    if codec is Compression.NONE:
-        arena.append(view)
-    elif codec is Compression.GZIP:
-        _gzip_decompress(view, arena, max_bytes)
+    view = payload if type(payload) is memoryview else memoryview(payload)
+    if codec is Compression.LZ4:
+        lz4_frame.decompress(view, arena, max_bytes, check_header=magic > 0)
+    elif codec is Compression.ZSTD:
+        if magic < 2:
+            raise UnsupportedCodecError(f"zstd in a batch of magic {magic}", expected="magic 2", found=magic)
+        _zstd_decompress(view, arena, max_bytes)
     elif codec is Compression.SNAPPY:
         snappy_frame.decompress(view, arena, max_bytes)
-    elif codec is Compression.LZ4:
-        lz4_frame.decompress(view, arena, max_bytes, check_header=magic > 0)
-    elif magic < 2:
-        raise UnsupportedCodecError(f"zstd in a batch of magic {magic}", expected="magic 2", found=magic)
+    elif codec is Compression.GZIP:
+        _gzip_decompress(view, arena, max_bytes)
     else:
-        _zstd_decompress(view, arena, max_bytes)
+        arena.append(view)
 
 
 def _gzip_compress(payload: Buffer, level: int) -> bytearray:
@@ -144,31 +152,29 @@ def _gzip_decompress(payload: memoryview, arena: Arena, max_bytes: int) -> None:
             return
 
 
-_zstd_state = threading.local()  # contexts are costly to make and must not be shared between threads
+class _ZstdContexts(threading.local):
+    """Contexts are costly to make and must not be shared between threads."""
+
+    def __init__(self) -> None:
+        self.decompressor = zstandard.ZstdDecompressor()
+        self.compressors: dict[int, zstandard.ZstdCompressor] = {}
+
+
+_zstd = _ZstdContexts()
 
 
 def _zstd_compress(payload: Buffer, level: int) -> bytes:
-    compressors: dict[int, Any] | None = getattr(_zstd_state, "compressors", None)
-    if compressors is None:
-        compressors = _zstd_state.compressors = {}
-    compressor = compressors.get(level)
+    compressor = _zstd.compressors.get(level)
     if compressor is None:
-        import zstandard
-
         compressor = zstandard.ZstdCompressor(level=level, write_content_size=False, write_checksum=False)
-        compressors[level] = compressor
-    compressed: bytes = compressor.compress(payload)
-    return compressed
+        _zstd.compressors[level] = compressor
+    return compressor.compress(payload)
 
 
 def _zstd_decompress(payload: memoryview, arena: Arena, max_bytes: int) -> None:
-    import zstandard
-
-    decompressor = getattr(_zstd_state, "decompressor", None)
-    if decompressor is None:
-        decompressor = _zstd_state.decompressor = zstandard.ZstdDecompressor()
     # A Kafka batch seldom shrinks to less than an eighth: one call with that much room serves nearly all of them.
-    guess = min(max_bytes, max(65536, 8 * len(payload)))
+    guess = min(max_bytes, max(32768, 8 * len(payload)))
+    decompressor = _zstd.decompressor
     try:
         declared = zstandard.frame_content_size(payload)  # -1: not declared, as Kafka writes it
         if declared > max_bytes:
@@ -182,8 +188,6 @@ def _zstd_decompress(payload: memoryview, arena: Arena, max_bytes: int) -> None:
 
 
 def _zstd_stream(decompressor: Any, payload: memoryview, arena: Arena, max_bytes: int) -> None:
-    import zstandard
-
     end = arena.size + max_bytes
     at = 0
     while True:  # frames may follow each other

@@ -10,12 +10,10 @@ from tidelog.errors import InvalidBatchError
 from tidelog.record.arena import Arena
 from tidelog.record.arrow_input import column_parts
 from tidelog.record.compression import Compression, check_level, compress
-from tidelog.record.headers import Int64Array
+from tidelog.record.headers import Int64Array, checksums, walk_headers
 from tidelog.record.kernel import encode as kernel
-from tidelog.record.kernel import headers as header_kernel
 from tidelog.record.kernel.record import Record
 from tidelog.record.layout import (
-    ATTRIBUTES_POSITION,
     CONTROL_BIT,
     CRC_POSITION,
     DELETE_HORIZON_BIT,
@@ -120,8 +118,8 @@ class BatchEncoder:
         rows = records if isinstance(records, list) else list(records)
         plan = self._plan(len(rows), timestamp_ms, keep_offsets=keep_offsets)
 
-        def step(first: int, output: memoryview, positions: memoryview) -> int:
-            return kernel.encode_rows(rows, first, output, positions, view(plan))
+        def step(first: int, output: memoryview) -> int:
+            return kernel.encode_rows(rows, first, output, view(plan))
 
         return self._run(step, len(rows), plan)
 
@@ -130,8 +128,8 @@ class BatchEncoder:
         parts = column_parts(records, timestamp_ms)
         plan = self._plan(records.num_rows, timestamp_ms, keep_offsets=False)
 
-        def step(first: int, output: memoryview, positions: memoryview) -> int:
-            return kernel.encode_columns(*parts, first, output, positions, view(plan))
+        def step(first: int, output: memoryview) -> int:
+            return kernel.encode_columns(*parts, first, output, view(plan))
 
         return self._run(step, records.num_rows, plan)
 
@@ -155,56 +153,41 @@ class BatchEncoder:
         plan[Plan.NEXT_SEQUENCE] = self.next_sequence
         return plan
 
-    def _run(self, step: Callable[[int, memoryview, memoryview], int], total: int, plan: Int64Array) -> memoryview:
+    def _run(self, step: Callable[[int, memoryview], int], total: int, plan: Int64Array) -> memoryview:
         """Call the kernel until all records are in batches, making room as it asks for it; then compress and checksum."""
         raw = self._raw
         raw.clear()
-        positions = np.empty(1024, np.int64)
         done = 0
         while done < total:
-            done = step(done, view(raw.buffer), view(positions))
+            done = step(done, view(raw.buffer))
             raw.size = int(plan[Plan.OUTPUT_END])
-            if plan[Plan.BATCH_COUNT] == len(positions):
-                positions = np.concatenate([positions, np.empty(len(positions), np.int64)])
-            elif done < total:
+            if done < total:
                 raw.reserve(len(raw.buffer) - raw.size + 1)
-        positions = positions[: int(plan[Plan.BATCH_COUNT])]
-        result, positions = (raw, positions) if self._codec is Compression.NONE else self._compress(positions)
-        write_checksums(view(result.buffer), positions, result.size)
+        result = raw if self._codec is Compression.NONE else self._compress()
+        write_checksums(result.view())
         # Unsigned: after the very last offset comes one that no record can have.
         self.next_offset = int(plan[Plan.NEXT_OFFSET]) & 0xFFFFFFFFFFFFFFFF
         self.next_sequence = int(plan[Plan.NEXT_SEQUENCE])
         return result.view()
 
-    def _compress(self, positions: Int64Array) -> tuple[Arena, Int64Array]:
+    def _compress(self) -> Arena:
         source, target = self._raw.view(), self._compressed
         target.clear()
-        if len(positions) == 0:
-            return target, positions
-        moved = np.empty(len(positions), np.int64)
-        ends = [*positions[1:].tolist(), len(source)]
-        for index, (start, end) in enumerate(zip(positions.tolist(), ends, strict=True)):
-            payload = compress(self._codec, source[start + HEADER_SIZE : end], self._settings.level)
-            moved[index] = target.size
+        headers = walk_headers(source)
+        for start, size in zip(headers.position.tolist(), headers.size_bytes.tolist(), strict=True):
+            payload = compress(self._codec, source[start + HEADER_SIZE : start + size], self._settings.level)
+            length_at = target.size + LENGTH_POSITION
             target.append(source[start : start + HEADER_SIZE])
             target.append(payload)
-            length_at = int(moved[index]) + LENGTH_POSITION
             target.buffer[length_at : length_at + 4] = (HEADER_SIZE - LOG_OVERHEAD + len(payload)).to_bytes(4, "big")
-        return target, moved
+        return target
 
 
-def write_checksums(buffer: memoryview, positions: Int64Array, end: int) -> None:
-    """Compute and write the CRC of batches that lie back to back up to `end`."""
-    import crc32c
-
-    if len(positions) == 0:
-        return
-    starts = positions + ATTRIBUTES_POSITION
-    sizes = np.append(positions[1:], end) - starts
-    found = np.empty(len(positions), np.int64)
-    header_kernel.checksum_spans(crc32c.crc32c, False, buffer, view(starts), view(sizes), view(found))
-    places = positions[:, None] + np.arange(CRC_POSITION, CRC_POSITION + 4)
-    np.frombuffer(buffer, np.uint8)[places] = found.astype(">u4").view(np.uint8).reshape(-1, 4)
+def write_checksums(batches: memoryview) -> None:
+    """Compute and write the CRC of every batch in `batches`."""
+    headers = walk_headers(batches)
+    places = headers.position[:, None] + np.arange(CRC_POSITION, CRC_POSITION + 4)
+    np.frombuffer(batches, np.uint8)[places] = checksums(batches, headers).astype(">u4").view(np.uint8).reshape(-1, 4)
 
 
 def encode_batches(records: Iterable[Row], *, base_offset: int = 0, timestamp_ms: int = -1, **settings: Any) -> bytes:

@@ -31,7 +31,9 @@ class Fault(IntEnum):
     MESSAGE_MAGIC = 15
     MESSAGE_TRUNCATED = 16
     NESTED_COMPRESSION = 17
-    COLUMN_FULL = 18  # not about the bytes: the caller makes room and calls again
+    NEGATIVE_COUNT = 18
+    RECORD_COUNT = 19
+    COLUMN_FULL = 20  # not about the bytes: the caller makes room and calls again
 
 
 # fault -> (what is wrong, what was expected); {expected} is filled in by the kernel's figure.
@@ -52,6 +54,8 @@ _TEXTS: dict[Fault, tuple[str, str]] = {
     Fault.MESSAGE_SIZE: ("a message's fields do not fill its declared size", "{expected} bytes"),
     Fault.MESSAGE_MAGIC: ("a message inside a compressed wrapper has another magic", "magic {expected}, the wrapper's"),
     Fault.MESSAGE_TRUNCATED: ("a message inside a compressed wrapper is cut off", "{expected} bytes"),
+    Fault.NEGATIVE_COUNT: ("negative record count", "0 or more"),
+    Fault.RECORD_COUNT: ("the payload ends before the declared record count", "at most {expected} records in a payload of its size"),
     Fault.NESTED_COMPRESSION: ("a message inside a compressed wrapper is compressed itself", "codec 0 (none)"),
 }
 
@@ -62,7 +66,12 @@ _TYPES: dict[Fault, type[TidelogError]] = {
 
 
 def raise_fault(fault: int, position: int, found: int, expected: int, batch_position: int = -1) -> NoReturn:
-    """Raise the error for what the kernel reported.
+    """Raise `fault_error`."""
+    raise fault_error(fault, position, found, expected, batch_position)
+
+
+def fault_error(fault: int, position: int, found: int, expected: int, batch_position: int = -1) -> TidelogError:
+    """The error for what the kernel reported.
 
     `position` is one in the caller's buffer, or, if `batch_position` is given, in the decompressed payload of the batch there.
     """
@@ -71,4 +80,4 @@ def raise_fault(fault: int, position: int, found: int, expected: int, batch_posi
     if batch_position >= 0:
         what += f" (byte {position} of the decompressed payload)"
         position = batch_position
-    raise _TYPES.get(kind, InvalidRecordError)(what, position=position, expected=expectation.format(expected=expected), found=found)
+    return _TYPES.get(kind, InvalidRecordError)(what, position=position, expected=expectation.format(expected=expected), found=found)

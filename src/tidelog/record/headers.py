@@ -8,10 +8,10 @@ import zlib
 import numpy as np
 from numpy.typing import NDArray
 
-from tidelog.errors import ChecksumError, InvalidRecordError
-from tidelog.record.faults import raise_fault
+from tidelog.errors import ChecksumError, TidelogError
+from tidelog.record.faults import Fault, fault_error, raise_fault
 from tidelog.record.kernel import headers as kernel
-from tidelog.record.layout import ATTRIBUTES_POSITION, CODEC_MASK, MAGIC_POSITION
+from tidelog.record.layout import CODEC_MASK
 from tidelog.record.views import Buffer, byte_view, view
 
 FIELDS = (
@@ -36,7 +36,7 @@ Of a compressed legacy wrapper, base_offset and count are -1: they are known onl
 """
 
 _FIRST_CAPACITY = 1024
-_GIL_FREE_BYTES = 4096  # from this size on, letting other threads run is worth what it costs
+_ROWS = {name: row for row, name in enumerate(FIELDS)}
 
 Int64Array = NDArray[np.int64]
 
@@ -44,27 +44,40 @@ Int64Array = NDArray[np.int64]
 class BatchHeaders:
     """Headers of consecutive batches; each field is an int64 array with an entry a batch."""
 
-    __slots__ = ("end_position", "fields")
+    __slots__ = ("capacity", "count_of_batches", "end_position", "first", "flat", "may_be_compressed", "may_be_legacy")
 
-    def __init__(self, fields: Int64Array, end_position: int) -> None:
-        self.fields = fields
+    def __init__(self, flat: Int64Array, capacity: int, first: int, count: int, end_position: int) -> None:
+        self.flat = flat
+        """All fields, `capacity` numbers each, as the kernel takes them; this is the part from `first` on."""
+        self.capacity = capacity
+        self.first = first
+        self.count_of_batches = count
         self.end_position = end_position
         """Where the batch after the last one would start; less than the buffer's size where the tail is not a whole batch."""
+        self.may_be_legacy = self.may_be_compressed = True
+        """False where it is known that no batch is; spares looking at each."""
 
     def __len__(self) -> int:
-        return int(self.fields.shape[1])
+        return self.count_of_batches
 
     def __getattr__(self, name: str) -> Int64Array:
-        try:
-            field: Int64Array = self.fields[FIELDS.index(name)]
-        except ValueError:
-            raise AttributeError(name) from None
-        return field
+        row = _ROWS.get(name)
+        if row is None:
+            raise AttributeError(name)
+        start = row * self.capacity + self.first
+        return self.flat[start : start + self.count_of_batches]
 
     def __getitem__(self, batches: slice) -> "BatchHeaders":
-        part = self.fields[:, batches]
-        end = int(part[0, -1] + part[1, -1]) if part.shape[1] else self.end_position
-        return BatchHeaders(part, end)
+        first, last, step = batches.indices(self.count_of_batches)
+        if step != 1:
+            raise ValueError("headers are sliced without a step")
+        count = max(0, last - first)
+        if count:
+            at = self.first + first + count - 1
+            end = int(self.flat[at] + self.flat[self.capacity + at])
+        else:
+            end = int(self.position[first]) if first < len(self) else self.end_position
+        return BatchHeaders(self.flat, self.capacity, self.first + first, count, end)
 
     @property
     def compression(self) -> Int64Array:
@@ -81,43 +94,45 @@ def walk_headers(buffer: Buffer, position: int = 0, *, max_bytes: int | None = N
     buffer = byte_view(buffer)
     stop = len(buffer) if max_bytes is None else min(len(buffer), position + max(1, max_bytes))
     left = max_batches if max_batches is not None else len(buffer)
-    blocks: list[Int64Array] = []
+    blocks: list[BatchHeaders] = []
     start = position
     capacity = min(_FIRST_CAPACITY, left)
-    fault = np.zeros(5, np.int64)
     while left > 0:
-        fields = np.empty(len(FIELDS) * capacity, np.int64)
-        done, position = kernel.walk_headers(buffer, position, stop, view(fields), capacity, view(fault))
-        blocks.append(fields.reshape(len(FIELDS), capacity)[:, :done])
-        left -= done
-        if fault[0]:
-            raise_fault(*(int(number) for number in fault[:4]))
-        if done < capacity:
+        headers, error = walk_block(buffer, position, stop, np.empty(len(FIELDS) * capacity, np.int64))
+        if error is not None:
+            raise error
+        blocks.append(headers)
+        left -= len(headers)
+        if len(headers) < capacity:
             break
         # The next block is as large as the rest would need at the size the batches had so far.
-        walked = sum(block.shape[1] for block in blocks)
+        position = headers.end_position
+        walked = sum(len(block) for block in blocks)
         capacity = min(left, max(_FIRST_CAPACITY, (stop - position) * walked // (position - start) + 16))
     if len(blocks) == 1:
-        return BatchHeaders(blocks[0], position)
-    return BatchHeaders(np.concatenate([np.empty((len(FIELDS), 0), np.int64), *blocks], axis=1), position)
+        return blocks[0]
+    total = sum(len(block) for block in blocks)
+    joined = [getattr(block, name) for name in FIELDS for block in blocks]
+    end = blocks[-1].end_position if blocks else position
+    return BatchHeaders(np.concatenate([np.empty(0, np.int64), *joined]), total, 0, total, end)
+
+
+def walk_block(buffer: memoryview, position: int, stop: int, flat: Int64Array) -> tuple[BatchHeaders, TidelogError | None]:
+    """The headers of batches that start before `stop`, as many as `flat` has room for; and the error that ended the walk, if one did."""
+    capacity = len(flat) // len(FIELDS)
+    fault = np.zeros(5, np.int64)
+    kinds = np.zeros(2, np.int64)
+    done, end = kernel.walk_headers(buffer, position, stop, view(flat), capacity, view(kinds), view(fault))
+    headers = BatchHeaders(flat, capacity, 0, done, end)
+    legacy, compressed = kinds.tolist()
+    headers.may_be_legacy, headers.may_be_compressed = legacy > 0, compressed > 0
+    return headers, fault_error(*fault[:4].tolist()) if fault[0] else None
 
 
 def checksums(buffer: Buffer, headers: BatchHeaders) -> Int64Array:
     """The CRC of every batch as its bytes have it: CRC-32C of v2 batches, CRC-32 of legacy messages."""
-    import crc32c
-
-    buffer = byte_view(buffer)
-    computed = np.zeros(len(headers), np.int64)
-    is_v2 = headers.magic == 2
-    for wanted, function, skipped in ((is_v2, crc32c.crc32c, ATTRIBUTES_POSITION), (~is_v2, zlib.crc32, MAGIC_POSITION)):
-        if not wanted.any():
-            continue
-        starts = np.ascontiguousarray(headers.position[wanted] + skipped)
-        sizes = np.ascontiguousarray(headers.size_bytes[wanted] - skipped)
-        found = np.empty(len(starts), np.int64)
-        gil_free = function is crc32c.crc32c and int(sizes.max()) >= _GIL_FREE_BYTES
-        kernel.checksum_spans(function, gil_free, buffer, view(starts), view(sizes), view(found))
-        computed[wanted] = found
+    computed = np.empty(len(headers), np.int64)
+    _checksum(buffer, headers, computed)
     return computed
 
 
@@ -129,16 +144,40 @@ def checksums_match(buffer: Buffer, headers: BatchHeaders) -> NDArray[np.bool_]:
 
 def verify_checksums(buffer: Buffer, headers: BatchHeaders) -> None:
     """Raise for the first batch whose CRC does not match."""
-    computed = checksums(buffer, headers)
-    wrong = np.flatnonzero(computed != headers.crc)
-    if len(wrong):
-        first = int(wrong[0])
-        raise ChecksumError(
-            "the CRC of a batch does not match",
-            position=int(headers.position[first]),
-            expected=f"{int(headers.crc[first]):#010x} as its header says",
-            found=f"{int(computed[first]):#010x}",
-        )
+    _, error = first_bad_checksum(buffer, headers)
+    if error is not None:
+        raise error
+
+
+def first_bad_checksum(buffer: Buffer, headers: BatchHeaders) -> tuple[int, ChecksumError | None]:
+    """How many batches from the first one on have a CRC that matches; and the error for the one after them, if there is one."""
+    computed = np.empty(len(headers), np.int64)
+    good = _checksum(buffer, headers, computed)
+    if good == len(headers):
+        return good, None
+    return good, ChecksumError(
+        "the CRC of a batch does not match",
+        position=int(headers.position[good]),
+        expected=f"{int(headers.crc[good]):#010x} as its header says",
+        found=f"{int(computed[good]):#010x}",
+    )
+
+
+def _checksum(buffer: Buffer, headers: BatchHeaders, computed: Int64Array) -> int:
+    import crc32c
+
+    if len(headers) == 0:
+        return 0
+    return kernel.checksum_batches(
+        crc32c.crc32c,
+        zlib.crc32,
+        byte_view(buffer),
+        view(headers.flat),
+        headers.capacity,
+        headers.first,
+        len(headers),
+        view(computed),
+    )
 
 
 def check_counts(headers: BatchHeaders) -> None:
@@ -146,6 +185,4 @@ def check_counts(headers: BatchHeaders) -> None:
     negative = np.flatnonzero((headers.count < 0) & (headers.magic == 2))
     if len(negative):
         first = int(negative[0])
-        raise InvalidRecordError(
-            "negative record count", position=int(headers.position[first]), expected="0 or more", found=int(headers.count[first])
-        )
+        raise_fault(Fault.NEGATIVE_COUNT, int(headers.position[first]), int(headers.count[first]), 0)

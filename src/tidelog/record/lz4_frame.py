@@ -11,6 +11,8 @@ other writers may carry a content size and checksums; those with checksums are l
 
 import struct
 
+import cramjam
+
 from tidelog.errors import DecompressionError, PayloadTooLargeError
 from tidelog.record.arena import Arena
 from tidelog.record.views import Buffer
@@ -34,12 +36,11 @@ CONTENT_CHECKSUM_BIT = 0x04
 RESERVED_BITS = 0x03
 
 _SIZE = struct.Struct("<I")
+_decompress_block_into = cramjam.lz4.decompress_block_into
 
 
 def compress(payload: Buffer, level: int) -> bytearray:
     """One frame, as Kafka writes it."""
-    import cramjam
-
     out = bytearray(HEADER)
     view = memoryview(payload)
     for start in range(0, len(view), BLOCK_SIZE):
@@ -59,8 +60,6 @@ def compress(payload: Buffer, level: int) -> bytearray:
 
 def _high_compression_block(raw: memoryview, level: int) -> Buffer:
     """One block, taken out of a frame of its own: cramjam's block call knows the fast compressor only."""
-    import cramjam
-
     frame = memoryview(bytes(cramjam.lz4.compress(raw, level=min(max(level, MIN_HIGH_LEVEL), MAX_HIGH_LEVEL))))
     at = _read_header(frame, check_header=True)[0]
     (size,) = _SIZE.unpack_from(frame, at)
@@ -69,7 +68,10 @@ def _high_compression_block(raw: memoryview, level: int) -> Buffer:
 
 def decompress(payload: memoryview, arena: Arena, max_bytes: int, *, check_header: bool) -> None:
     """Append one frame to `arena`; nothing may follow it."""
-    at, flags, block_size = _read_header(payload, check_header=check_header)
+    if bytes(payload[: len(HEADER)]) == HEADER:  # as Kafka writes it, and most others
+        at, flags, block_size = len(HEADER), HEADER[4], BLOCK_SIZE
+    else:
+        at, flags, block_size = _read_header(payload, check_header=check_header)
     if not flags & INDEPENDENT_BIT:
         raise DecompressionError(
             "an lz4 frame with dependent blocks, which Kafka refuses", expected="independent blocks", found=f"{flags:02x}"
@@ -78,8 +80,9 @@ def decompress(payload: memoryview, arena: Arena, max_bytes: int, *, check_heade
         _decompress_checked(payload, arena, max_bytes)
         return
     end = arena.size + max_bytes
+    payload_size = len(payload)
     while True:
-        left = len(payload) - at - 4
+        left = payload_size - at - 4
         if left < 0:
             raise DecompressionError("an lz4 frame is cut off", expected="a block size or end mark of 4 bytes", found=left + 4)
         (size,) = _SIZE.unpack_from(payload, at)
@@ -90,15 +93,21 @@ def decompress(payload: memoryview, arena: Arena, max_bytes: int, *, check_heade
         size &= ~STORED_BIT
         if size > block_size or size > left:
             raise DecompressionError("an lz4 block's size is out of range", expected=f"0 to {min(block_size, left)}", found=size)
+        block = payload[at : at + size]
+        at += size
         if is_stored:
-            arena.append(payload[at : at + size])
+            arena.append(block)
         else:
-            _decompress_block(payload[at : at + size], arena, block_size)
+            # LZ4 cannot expand more than 255 times, which bounds the room to make.
+            room = min(block_size, 255 * size)
+            try:
+                arena.size += _decompress_block_into(block, arena.reserve(room), room)
+            except cramjam.DecompressionError as error:
+                raise DecompressionError(f"bad lz4 block ({error})") from error
         if arena.size > end:
             raise PayloadTooLargeError(max_bytes=max_bytes)
-        at += size
-    if at != len(payload):
-        raise DecompressionError("bytes follow the lz4 frame", expected=f"its end at byte {len(payload)} of the payload", found=at)
+    if left:
+        raise DecompressionError("bytes follow the lz4 frame", expected=f"its end at byte {payload_size} of the payload", found=at)
 
 
 def _read_header(view: memoryview, *, check_header: bool) -> tuple[int, int, int]:
@@ -123,21 +132,8 @@ def _read_header(view: memoryview, *, check_header: bool) -> tuple[int, int, int
     return end + 1, flags, 1 << (8 + 2 * (descriptor >> 4))
 
 
-def _decompress_block(block: memoryview, arena: Arena, block_size: int) -> None:
-    import cramjam
-
-    # LZ4 cannot expand more than 255 times, which bounds the room to make.
-    room = min(block_size, 255 * len(block))
-    try:
-        arena.size += cramjam.lz4.decompress_block_into(block, arena.reserve(room), output_len=room)
-    except cramjam.DecompressionError as error:
-        raise DecompressionError(f"bad lz4 block ({error})") from error
-
-
 def _decompress_checked(payload: memoryview, arena: Arena, max_bytes: int) -> None:
     """A frame with checksums. The room for its output grows with what is really there."""
-    import cramjam
-
     most = min(max_bytes, 256 * len(payload))
     room = min(most, 8 * len(payload) + BLOCK_SIZE)
     while True:

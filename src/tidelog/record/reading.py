@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from tidelog.record.batch import RecordBatch, as_batch_view
-from tidelog.record.headers import BatchHeaders, check_counts, walk_headers
+from tidelog.record.headers import FIELDS, BatchHeaders, check_counts, walk_block, walk_headers
 from tidelog.record.legacy import LegacyBatch, flatten
 from tidelog.record.views import Buffer
 
-_WALK_BYTES = 1 << 20
+_WALK_BATCHES = 256
 
 
 def read_batches(buffer: Buffer, position: int = 0) -> Iterator[RecordBatch | LegacyBatch]:
@@ -16,16 +18,21 @@ def read_batches(buffer: Buffer, position: int = 0) -> Iterator[RecordBatch | Le
     Ends in peace where no whole batch follows; a size or magic that cannot be raises after the batches before it.
     """
     view = as_batch_view(buffer)
+    flat = np.empty(len(FIELDS) * _WALK_BATCHES, np.int64)
     while True:
-        headers = walk_headers(view, position, max_bytes=_WALK_BYTES)
-        if len(headers) == 0:
-            return
-        for index, (start, size, magic) in enumerate(zip(*headers.fields[:3].tolist(), strict=True)):
+        headers, error = walk_block(view, position, len(view), flat)
+        starts, sizes, magics = headers.position.tolist(), headers.size_bytes.tolist(), headers.magic.tolist()
+        for index, (start, size, magic) in enumerate(zip(starts, sizes, magics, strict=True)):
             if magic == 2:
                 yield RecordBatch(view, start, size)
             else:
                 yield LegacyBatch(view, headers[index : index + 1])
+        if error is not None:
+            raise error
+        if len(headers) == 0:
+            return
         position = headers.end_position
+        flat = np.empty_like(flat)  # legacy batches keep theirs
 
 
 def count_records(buffer: Buffer, headers: BatchHeaders | None = None) -> int:

@@ -71,7 +71,7 @@ def _rewrite(batch: RecordBatch, flags: NDArray[np.bool_], horizon: int | None, 
     out = Arena(HEADER_SIZE + len(records))
     out.append(HEADER.pack(*header))
     out.append(records)
-    write_checksums(view(out.buffer), np.zeros(1, np.int64), out.size)
+    write_checksums(out.view())
     return bytes(out.view())
 
 

@@ -43,4 +43,3 @@ class Plan(IntEnum):
     NEXT_OFFSET = 9
     NEXT_SEQUENCE = 10  # -1: none
     OUTPUT_END = 11
-    BATCH_COUNT = 12

@@ -9,6 +9,8 @@ All integers are big-endian. Without the magic the whole payload is one raw snap
 
 import struct
 
+import cramjam
+
 from tidelog.errors import DecompressionError, PayloadTooLargeError
 from tidelog.record.arena import Arena
 from tidelog.record.views import Buffer
@@ -22,8 +24,6 @@ MAX_EXPANSION = 64
 
 def compress(payload: Buffer) -> bytearray:
     """One xerial stream."""
-    import cramjam
-
     out = bytearray(HEADER)
     view = memoryview(payload)
     for start in range(0, len(view), BLOCK_SIZE):
@@ -55,8 +55,6 @@ def decompress(payload: memoryview, arena: Arena, max_bytes: int) -> None:
 
 
 def _decompress_block(block: memoryview, arena: Arena, end: int, max_bytes: int) -> None:
-    import cramjam
-
     if len(block) == 0:
         raise DecompressionError("an empty snappy block", expected="at least 1 byte", found=0)
     try:

@@ -120,7 +120,7 @@ def test_counts_that_do_not_fit_a_compressed_payload(codec: Compression, count: 
 
 def test_a_huge_count_takes_no_memory() -> None:
     data = patched(GOOD, 57, struct.pack(">i", 2**31 - 1))
-    with pytest.raises(InvalidRecordError, match=re.escape("at most 3 records in 24 bytes, found 2147483647")):
+    with pytest.raises(InvalidRecordError, match=re.escape("at most 3 records in a payload of its size, found 2147483647")):
         to_arrow(data)
     with pytest.raises(InvalidRecordError, match="at most 3 records"):
         list(next(read_batches(data)))
@@ -137,6 +137,22 @@ def test_a_wrong_crc(decode: Decoder) -> None:
     assert caught.value.position == len(GOOD)
     with pytest.raises(ChecksumError):
         verify_checksums(bytes(damaged), walk_headers(bytes(damaged)))
+
+
+def test_what_comes_before_a_bad_batch_is_given() -> None:
+    bad_crc = bytearray(GOOD)
+    bad_crc[70] ^= 1
+    for bad in (bytes(bad_crc), GOOD[:16] + b"\x07" + GOOD[17:], bytes(100)):
+        pieces = iter_arrow(GOOD * 3 + bad + GOOD)
+        assert next(pieces).num_rows == 6
+        with pytest.raises(TidelogError) as caught:
+            next(pieces)
+        assert caught.value.position is not None
+        assert 3 * len(GOOD) <= caught.value.position < 4 * len(GOOD)
+    batches = read_batches(GOOD * 3 + bytes(100))
+    assert [next(batches).position for _ in range(3)] == [0, len(GOOD), 2 * len(GOOD)]
+    with pytest.raises(CorruptBatchError):
+        next(batches)
 
 
 def test_crcs_can_be_left_unchecked() -> None:

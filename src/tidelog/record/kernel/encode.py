@@ -41,10 +41,9 @@ KEEP_OFFSETS = int(Plan.KEEP_OFFSETS)
 NEXT_OFFSET = int(Plan.NEXT_OFFSET)
 NEXT_SEQUENCE = int(Plan.NEXT_SEQUENCE)
 OUTPUT_END = int(Plan.OUTPUT_END)
-BATCH_COUNT = int(Plan.BATCH_COUNT)
 
 
-def encode_rows(rows: list[Any], first: int, output: Any, positions: Any, plan: Any) -> int:
+def encode_rows(rows: list[Any], first: int, output: Any, plan: Any) -> int:
     """Encode rows from `first` on; give back the first row that is not in a finished batch.
 
     A row is a `Record` or a tuple (key, value), (key, value, headers) or (key, value, headers, timestamp_ms).
@@ -74,6 +73,14 @@ def encode_rows(rows: list[Any], first: int, output: Any, positions: Any, plan: 
             timestamp = record.timestamp_ms
             headers = record.headers
             offset = record.offset
+        elif type(row) is tuple and len(row) == 2:
+            # What most rows are, without the detour through a tuple of four.
+            pair = row
+            key = pair[0]
+            value = pair[1]
+            headers = None
+            timestamp = default_timestamp
+            offset = -1
         else:
             key, value, headers, timestamp = unpack_row(row, index, default_timestamp)
             offset = -1
@@ -98,21 +105,17 @@ def encode_rows(rows: list[Any], first: int, output: Any, positions: Any, plan: 
             raise InvalidBatchError(f"offset of record {index}", expected=f"{s[NEXT_OFFSET]} to 2^31-1 more", found=offset)
         body = body_size(timestamp - base_timestamp, offset_delta, key_length, value_length, tail_length)
         total = varint_size(body) + body
-        if body > MAX_INT32 or at + total - batch_start - 12 > MAX_INT32:
-            raise InvalidBatchError(f"size of record {index}", expected=f"a batch of at most {MAX_INT32} bytes", found=body)
         if index > batch_first and at + total - batch_start > s[BATCH_BYTES]:
             finish_batch(out, s, batch_start, at, index - batch_first, last_offset_delta, base_timestamp, max_timestamp)
-            positions[s[BATCH_COUNT]] = batch_start
-            s[BATCH_COUNT] += 1
             batch_start = at
             batch_first = index
             at = batch_start + HEADER_SIZE
             max_timestamp = -1
             if keep_offsets:
                 s[NEXT_OFFSET] = offset
-            if s[BATCH_COUNT] >= len(positions):
-                return index
             continue
+        if at + total - batch_start > MAX_INT32:
+            raise InvalidBatchError(f"size of record {index}", expected=f"a batch of at most {MAX_INT32} bytes", found=body)
         if at + total > room:
             return batch_first
         at = put_prefix(out, at, body, timestamp - base_timestamp, offset_delta)
@@ -132,8 +135,6 @@ def encode_rows(rows: list[Any], first: int, output: Any, positions: Any, plan: 
         index += 1
     if index > batch_first:
         finish_batch(out, s, batch_start, at, index - batch_first, last_offset_delta, base_timestamp, max_timestamp)
-        positions[s[BATCH_COUNT]] = batch_start
-        s[BATCH_COUNT] += 1
     return index
 
 
@@ -149,7 +150,6 @@ def encode_columns(
     timestamps: Any,
     first: int,
     output: Any,
-    positions: Any,
     plan: Any,
 ) -> int:
     """`encode_rows` for columns. `*_nulls` has a byte a record (1: null), or is empty where there are none.
@@ -158,7 +158,6 @@ def encode_columns(
     """
     row_count = len(key_offsets) - 1
     room = len(output)
-    position_room = len(positions)
     has_key_nulls = len(key_nulls) > 0
     has_value_nulls = len(value_nulls) > 0
     has_tails = len(tail_offsets) > 0
@@ -197,14 +196,10 @@ def encode_columns(
             total = varint_size(body) + body
             if index > batch_first and at + total - batch_start > s[BATCH_BYTES]:
                 finish_batch(out, s, batch_start, at, index - batch_first, index - batch_first - 1, base_timestamp, max_timestamp)
-                positions[s[BATCH_COUNT]] = batch_start
-                s[BATCH_COUNT] += 1
                 batch_start = at
                 batch_first = index
                 at = batch_start + HEADER_SIZE
                 max_timestamp = -1
-                if s[BATCH_COUNT] >= position_room:
-                    break
                 continue
             if at + total > room:
                 index = batch_first
@@ -228,8 +223,6 @@ def encode_columns(
             index += 1
         if index > batch_first and index == row_count:
             finish_batch(out, s, batch_start, at, index - batch_first, index - batch_first - 1, base_timestamp, max_timestamp)
-            positions[s[BATCH_COUNT]] = batch_start
-            s[BATCH_COUNT] += 1
     return index
 
 

@@ -5,6 +5,18 @@ from libc.string cimport memcpy
 
 from tidelog.record.kernel.record cimport Record
 
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define prefetch(p) (__builtin_prefetch(p), __builtin_prefetch((p) + 64))
+    #else
+    #define prefetch(p) ((void)(p))
+    #endif
+    """
+    void prefetch(const uint8_t* p) noexcept nogil
+
+cdef int64_t PREFETCH_DISTANCE
+
 cdef int64_t TRUNCATED_VARINT, VARINT_TOO_LONG, RECORD_LENGTH, RECORD_SIZE_MISMATCH, KEY_LENGTH, VALUE_LENGTH
 cdef int64_t HEADER_COUNT, HEADER_KEY_LENGTH, HEADER_VALUE_LENGTH, PAYLOAD_TOO_SHORT, PAYLOAD_TOO_LONG, COLUMN_FULL
 cdef int64_t BATCH_FIELDS, WANT_KEYS, WANT_VALUES, WANT_SLICES, DONE, KEY_BYTES, KEY_NULLS, VALUE_BYTES, VALUE_NULLS
@@ -45,10 +57,17 @@ cdef class RecordIterator:
 cdef tuple read_headers(const uint8_t* p, int64_t at, int64_t end, int64_t header_count)
 
 @cython.locals(
+    field=int64_t, length=int64_t, high=int64_t, next_record=int64_t, timestamp_delta=int64_t, offset_delta=int64_t,
+    key_length=int64_t, key_start=int64_t, value_length=int64_t,
+)
+cdef inline (int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t) parse_record(
+    const uint8_t* p, int64_t at, int64_t end) noexcept nogil
+
+@cython.locals(
     start=int64_t, length=int64_t, field=int64_t, timestamp_delta=int64_t, offset_delta=int64_t, key_start=int64_t,
     key_length=int64_t, value_start=int64_t, value_length=int64_t, headers_start=int64_t, header_count=int64_t,
 )
-cdef inline (int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t) parse_record(
+cdef (int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t) parse_any_record(
     const uint8_t* p, int64_t at, int64_t end) noexcept nogil
 
 @cython.locals(field=int64_t, length=int64_t, _=int64_t)

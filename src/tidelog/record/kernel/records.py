@@ -35,6 +35,9 @@ PAYLOAD_TOO_SHORT = int(Fault.PAYLOAD_TOO_SHORT)
 PAYLOAD_TOO_LONG = int(Fault.PAYLOAD_TOO_LONG)
 COLUMN_FULL = int(Fault.COLUMN_FULL)
 
+# How far ahead of the record at hand memory is asked for: some records, and less than the processor's first cache.
+PREFETCH_DISTANCE = 2048
+
 BATCH_FIELDS = slots.BATCH_FIELDS
 WANT_KEYS = int(slots.Want.KEYS)
 WANT_VALUES = int(slots.Want.VALUES)
@@ -109,6 +112,8 @@ def decode_batches(
             append_time = b[batch * BATCH_FIELDS + 6]
             for index in range(count):
                 start = at
+                if cython.compiled:
+                    prefetch(p + at + PREFETCH_DISTANCE)  # type: ignore[name-defined]  # noqa: F821
                 at, timestamp_delta, offset_delta, key_start, key_length, value_start, value_length, headers_start, header_count = (
                     parse_record(p, at, end)
                 )
@@ -259,6 +264,68 @@ def read_headers(p: Pointer, at: int, end: int, header_count: int) -> tuple[tupl
 
 
 def parse_record(p: Pointer, at: int, end: int) -> tuple[int, int, int, int, int, int, int, int, int]:
+    """`parse_any_record`, by a shorter way for what most records are.
+
+    That is: key and value there, no headers, every number of one or two bytes. Sixteen bytes are known to be there, and a record of twelve
+    or more holds all numbers before the key, so that bounds are checked three times instead of at every byte. Whatever is not so is left
+    to `parse_any_record`, errors too.
+    """
+    if end - at < 16:
+        return parse_any_record(p, at, end)
+    field = at + 1
+    length = p[at]
+    if length >= 128:
+        high = p[field]
+        length = (length & 127) | (high << 7)
+        field += 1
+    # Zigzag: an odd number is negative, and 16384 or more did not end after two bytes.
+    next_record = field + (length >> 1)
+    if length & 1 or length >= 16384 or length < 24 or next_record > end or p[next_record - 1] != 0:
+        return parse_any_record(p, at, end)
+    timestamp_delta = p[field + 1]
+    field += 2
+    if timestamp_delta >= 128:
+        high = p[field]
+        timestamp_delta = (timestamp_delta & 127) | (high << 7)
+        field += 1
+    offset_delta = p[field]
+    field += 1
+    if offset_delta >= 128:
+        high = p[field]
+        offset_delta = (offset_delta & 127) | (high << 7)
+        field += 1
+    key_length = p[field]
+    field += 1
+    if key_length >= 128:
+        high = p[field]
+        key_length = (key_length & 127) | (high << 7)
+        field += 1
+    key_start = field
+    field += key_length >> 1
+    if (timestamp_delta | offset_delta | key_length) >= 16384 or key_length & 1 or field + 2 > next_record:
+        return parse_any_record(p, at, end)
+    value_length = p[field]
+    field += 1
+    if value_length >= 128:
+        high = p[field]
+        value_length = (value_length & 127) | (high << 7)
+        field += 1
+    if value_length & 1 or value_length >= 16384 or field + (value_length >> 1) + 1 != next_record:
+        return parse_any_record(p, at, end)
+    return (
+        next_record,
+        (timestamp_delta >> 1) ^ -(timestamp_delta & 1),
+        (offset_delta >> 1) ^ -(offset_delta & 1),
+        key_start,
+        key_length >> 1,
+        field,
+        value_length >> 1,
+        next_record,
+        0,
+    )
+
+
+def parse_any_record(p: Pointer, at: int, end: int) -> tuple[int, int, int, int, int, int, int, int, int]:
     """One record: (next position, timestamp delta, offset delta, key start, key length, value start, value length, headers start, count).
 
     A length of -1 is a null. Bad bytes: (-fault, position, found, expected, 0 …).
