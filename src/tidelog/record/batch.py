@@ -23,6 +23,7 @@ from tidelog.record.layout import (
     TRANSACTIONAL_BIT,
     TimestampType,
     sequence_after,
+    signed64,
 )
 from tidelog.record.views import Buffer
 
@@ -55,12 +56,12 @@ class RecordBatch:
     def last_offset(self) -> int:
         """Offset of the last record that was ever in the batch; compaction keeps it."""
         header = self.header()
-        return header[0] + header[6]
+        return signed64(header[0] + header[6])
 
     @property
     def next_offset(self) -> int:
         """Where a reader goes on after this batch."""
-        return self.last_offset + 1
+        return signed64(self.last_offset + 1)
 
     @property
     def partition_leader_epoch(self) -> int:

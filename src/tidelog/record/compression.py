@@ -8,7 +8,6 @@ the caller's limit.
 import threading
 import zlib
 from enum import IntEnum
-from typing import Any
 
 import zstandard
 
@@ -17,6 +16,7 @@ from tidelog.record import lz4_frame, snappy_frame
 from tidelog.record.arena import Arena
 from tidelog.record.layout import CODEC_MASK
 from tidelog.record.views import Buffer
+from tidelog.record.zstd_frame import check_zstd_frames
 
 DEFAULT_MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
 """What one payload may expand to unless the caller says otherwise; Kafka's own batches are 1 MiB compressed by default."""
@@ -187,23 +187,15 @@ def _zstd_decompress(payload: memoryview, arena: Arena, max_bytes: int) -> None:
     _zstd_stream(decompressor, payload, arena, max_bytes)
 
 
-def _zstd_stream(decompressor: Any, payload: memoryview, arena: Arena, max_bytes: int) -> None:
+def _zstd_stream(decompressor: zstandard.ZstdDecompressor, payload: memoryview, arena: Arena, max_bytes: int) -> None:
+    """Any number of frames, in pieces: a few bytes may stand for many, so the limit is looked at after each."""
     end = arena.size + max_bytes
-    at = 0
-    while True:  # frames may follow each other
-        stream = decompressor.decompressobj(write_size=131072)
-        try:
-            while at < len(payload) and not stream.eof:
-                # Small bites bound what one of them can expand to before the limit is looked at.
-                bite = payload[at : at + 4096]
-                arena.append(stream.decompress(bite))
-                at += len(bite)
+    try:
+        check_zstd_frames(payload)
+        with decompressor.stream_reader(payload, read_across_frames=True) as reader:
+            while piece := reader.read(zstandard.BLOCKSIZE_MAX):
+                arena.append(piece)
                 if arena.size > end:
                     raise PayloadTooLargeError(max_bytes=max_bytes)
-        except zstandard.ZstdError as error:
-            raise DecompressionError(f"bad zstd stream ({error})") from error
-        if not stream.eof:
-            raise DecompressionError("a zstd stream is cut off", expected="the end of its frame", found="the end of the payload")
-        at -= len(stream.unused_data)
-        if at == len(payload):
-            return
+    except zstandard.ZstdError as error:
+        raise DecompressionError(f"bad zstd stream ({error})") from error

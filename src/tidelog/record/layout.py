@@ -90,3 +90,8 @@ def sequence_after(sequence: int, increment: int) -> int:
     if sequence == NO_SEQUENCE:
         return NO_SEQUENCE
     return (sequence + increment) & MAX_SEQUENCE
+
+
+def signed64(number: int) -> int:
+    """Fold into a signed 64-bit integer, as Java's arithmetic does; only bytes that lie about their offsets need it."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)

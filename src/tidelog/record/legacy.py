@@ -23,7 +23,7 @@ from tidelog.record.faults import Fault, raise_fault
 from tidelog.record.headers import BatchHeaders, Int64Array, checksums_match, verify_checksums, walk_headers
 from tidelog.record.kernel import legacy as kernel
 from tidelog.record.kernel.record import Record
-from tidelog.record.layout import TIMESTAMP_TYPE_BIT, TimestampType
+from tidelog.record.layout import TIMESTAMP_TYPE_BIT, TimestampType, signed64
 from tidelog.record.views import view
 
 _SLICE_ROWS = 4
@@ -147,7 +147,7 @@ class LegacyBatch:
     @property
     def next_offset(self) -> int:
         """Where a reader goes on after this batch."""
-        return self.last_offset + 1
+        return signed64(self.last_offset + 1)
 
     @property
     def count(self) -> int:
@@ -226,7 +226,7 @@ def _open_wrapper(
             raise InvalidRecordError(
                 "a wrapper's offset is smaller than its last inner offset", expected=f"at least {last_inner}", found=wrapper_offset
             )
-        return inner, inner.last_offset + (wrapper_offset - last_inner)
+        return inner, inner.last_offset + signed64(wrapper_offset - last_inner)
     except TidelogError as error:
         error.position = position
         raise

@@ -18,9 +18,11 @@ from tidelog.record.layout import (
     HEADER_SIZE,
     LENGTH_POSITION,
     LOG_OVERHEAD,
+    signed64,
 )
 
 _LENGTH = struct.Struct(">i")
+MAX_OFFSET_DELTA = 0x7FFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,9 @@ def empty_batch(
     base_sequence: int = -1,
 ) -> bytes:
     """The header that compaction leaves of a batch without records: no codec, no horizon, no base timestamp, all else kept."""
+    last_offset_delta = signed64(last_offset - base_offset)
+    if not -MAX_OFFSET_DELTA - 1 <= last_offset_delta <= MAX_OFFSET_DELTA:
+        raise InvalidBatchError("offsets of one batch too far apart", expected=f"at most {MAX_OFFSET_DELTA}", found=last_offset_delta)
     header = bytearray(
         HEADER.pack(
             base_offset,
@@ -87,7 +92,7 @@ def empty_batch(
             2,
             0,
             attributes & ~(CODEC_MASK | DELETE_HORIZON_BIT),
-            last_offset - base_offset,
+            last_offset_delta,
             -1,
             max_timestamp_ms,
             producer_id,
