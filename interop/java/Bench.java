@@ -1,6 +1,7 @@
 import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.record.DefaultRecordBatch;
+import org.apache.kafka.common.record.FileLogInputStream.FileChannelRecordBatch;
 import org.apache.kafka.common.record.FileRecords;
 import org.apache.kafka.common.record.MemoryRecords;
 import org.apache.kafka.common.record.MemoryRecordsBuilder;
@@ -50,7 +51,7 @@ public final class Bench {
 
     public static void main(String[] args) throws IOException {
         if (args.length < 2 || args.length % 2 != 0) {
-            System.err.println("usage: Bench decode-memory|decode-memory-crc|decode-file-crc|build FILE.log "
+            System.err.println("usage: Bench decode-memory|decode-memory-crc|decode-file-crc|decode-fetch-crc|build FILE.log "
                 + "[--warmup-seconds 4] [--samples 7] [--sample-seconds 0.7]");
             System.exit(2);
         }
@@ -102,6 +103,7 @@ public final class Bench {
             case "decode-memory" -> decodeMemory(file, false);
             case "decode-memory-crc" -> decodeMemory(file, true);
             case "decode-file-crc" -> decodeFile(file);
+            case "decode-fetch-crc" -> decodeFetches(file);
             case "build" -> build(file);
             default -> throw new IllegalArgumentException("unknown job " + name);
         };
@@ -120,8 +122,21 @@ public final class Bench {
         };
     }
 
-    /** Reads as a consumer fetches: a mebibyte at a time, of which only whole batches count. */
+    /** Reads a segment as Kafka itself does when it loads or dumps one: batch by batch from the file. */
     private Pass decodeFile(File file) throws IOException {
+        FileRecords log = FileRecords.open(file, false);
+        return () -> {
+            long records = 0;
+            for (FileChannelRecordBatch batch : log.batches()) {
+                batch.ensureValid();
+                records += consume(batch);
+            }
+            return new Volume(records, log.sizeInBytes());
+        };
+    }
+
+    /** Reads as a consumer fetches: a mebibyte at a time, of which only whole batches count. */
+    private Pass decodeFetches(File file) throws IOException {
         FileRecords log = FileRecords.open(file, false);
         ByteBuffer buffer = ByteBuffer.allocate(FETCH_BYTES);
         return () -> {

@@ -6,9 +6,9 @@ Nothing is copied and nothing is decoded until it is asked for. A batch to be wr
 from collections.abc import Iterator
 
 from tidelog.errors import ChecksumError, TidelogError
-from tidelog.record.arena import Arena
 from tidelog.record.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, Compression, codec_of, decompress_into
 from tidelog.record.faults import Fault, raise_fault
+from tidelog.record.kernel.arena import Arena
 from tidelog.record.kernel.record import Record
 from tidelog.record.kernel.records import RecordIterator
 from tidelog.record.layout import (

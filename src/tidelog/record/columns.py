@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from tidelog.errors import TidelogError
-from tidelog.record.arena import Arena
 from tidelog.record.batch import check_count
 from tidelog.record.column_buffers import BinaryColumn, fixed_array, header_array, int64_buffer
 from tidelog.record.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, codec_of, decompress_into
@@ -23,6 +22,7 @@ from tidelog.record.faults import Fault, raise_fault
 from tidelog.record.headers import FIELDS, BatchHeaders, Int64Array, first_bad_checksum, walk_block
 from tidelog.record.kernel import headers as header_kernel
 from tidelog.record.kernel import records as kernel
+from tidelog.record.kernel.arena import Arena
 from tidelog.record.layout import (
     ATTRIBUTES_POSITION,
     CONTROL_BIT,

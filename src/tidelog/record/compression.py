@@ -1,22 +1,18 @@
 """Kafka's five codecs: their ids, names and levels, and the one door to compress and decompress a payload.
 
-The framing of each codec has its own function or module: gzip and zstd here below, `tidelog.record.lz4_frame`,
-`tidelog.record.snappy_frame`. Whatever a length field claims, memory is only taken step by step as real output appears, and never past
-the caller's limit.
+The framing of each codec has its own module (`snappy_frame`, `kernel.lz4_frame`, `kernel.zstd_frame`), but for gzip, which is here below.
+Whatever a length field claims, memory is only taken step by step as real output appears, and never past the caller's limit.
 """
 
-import threading
 import zlib
 from enum import IntEnum
 
-import zstandard
-
 from tidelog.errors import DecompressionError, PayloadTooLargeError, UnsupportedCodecError
-from tidelog.record import lz4_frame, snappy_frame
-from tidelog.record.arena import Arena
+from tidelog.record import snappy_frame
+from tidelog.record.kernel import lz4_frame, zstd_frame
+from tidelog.record.kernel.arena import Arena
 from tidelog.record.layout import CODEC_MASK
 from tidelog.record.views import Buffer
-from tidelog.record.zstd_frame import check_zstd_frames
 
 DEFAULT_MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
 """What one payload may expand to unless the caller says otherwise; Kafka's own batches are 1 MiB compressed by default."""
@@ -94,7 +90,7 @@ def compress(codec: Compression, payload: Buffer, level: int | None = None) -> B
         return snappy_frame.compress(payload)
     if codec is Compression.LZ4:
         return lz4_frame.compress(payload, level)
-    return _zstd_compress(payload, level)
+    return zstd_frame.compress(payload, level)
 
 
 def decompress(codec: Compression, payload: Buffer, *, magic: int = 2, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> bytes:
@@ -110,11 +106,11 @@ def decompress_into(
     """Append the decompressed payload to `arena`."""
     view = payload if type(payload) is memoryview else memoryview(payload)
     if codec is Compression.LZ4:
-        lz4_frame.decompress(view, arena, max_bytes, check_header=magic > 0)
+        lz4_frame.decompress(view, arena, max_bytes, magic > 0)
     elif codec is Compression.ZSTD:
         if magic < 2:
             raise UnsupportedCodecError(f"zstd in a batch of magic {magic}", expected="magic 2", found=magic)
-        _zstd_decompress(view, arena, max_bytes)
+        zstd_frame.decompress(view, arena, max_bytes)
     elif codec is Compression.SNAPPY:
         snappy_frame.decompress(view, arena, max_bytes)
     elif codec is Compression.GZIP:
@@ -150,52 +146,3 @@ def _gzip_decompress(payload: memoryview, arena: Arena, max_bytes: int) -> None:
         left = stream.unused_data
         if not left:
             return
-
-
-class _ZstdContexts(threading.local):
-    """Contexts are costly to make and must not be shared between threads."""
-
-    def __init__(self) -> None:
-        self.decompressor = zstandard.ZstdDecompressor()
-        self.compressors: dict[int, zstandard.ZstdCompressor] = {}
-
-
-_zstd = _ZstdContexts()
-
-
-def _zstd_compress(payload: Buffer, level: int) -> bytes:
-    compressor = _zstd.compressors.get(level)
-    if compressor is None:
-        compressor = zstandard.ZstdCompressor(level=level, write_content_size=False, write_checksum=False)
-        _zstd.compressors[level] = compressor
-    return compressor.compress(payload)
-
-
-def _zstd_decompress(payload: memoryview, arena: Arena, max_bytes: int) -> None:
-    # A Kafka batch seldom shrinks to less than an eighth: one call with that much room serves nearly all of them.
-    guess = min(max_bytes, max(32768, 8 * len(payload)))
-    decompressor = _zstd.decompressor
-    try:
-        declared = zstandard.frame_content_size(payload)  # -1: not declared, as Kafka writes it
-        if declared > max_bytes:
-            raise PayloadTooLargeError(max_bytes=max_bytes, found=declared)
-        if declared <= guess:
-            arena.append(decompressor.decompress(payload, max_output_size=guess, allow_extra_data=False))
-            return
-    except zstandard.ZstdError:
-        pass  # no room, several frames, or bad bytes: the stream below tells which
-    _zstd_stream(decompressor, payload, arena, max_bytes)
-
-
-def _zstd_stream(decompressor: zstandard.ZstdDecompressor, payload: memoryview, arena: Arena, max_bytes: int) -> None:
-    """Any number of frames, in pieces: a few bytes may stand for many, so the limit is looked at after each."""
-    end = arena.size + max_bytes
-    try:
-        check_zstd_frames(payload)
-        with decompressor.stream_reader(payload, read_across_frames=True) as reader:
-            while piece := reader.read(zstandard.BLOCKSIZE_MAX):
-                arena.append(piece)
-                if arena.size > end:
-                    raise PayloadTooLargeError(max_bytes=max_bytes)
-    except zstandard.ZstdError as error:
-        raise DecompressionError(f"bad zstd stream ({error})") from error

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tidelog.errors import InvalidBatchError
-from tidelog.record.arena import Arena
 from tidelog.record.arrow_input import column_parts
 from tidelog.record.compression import Compression, check_level, compress
 from tidelog.record.headers import Int64Array, checksums, walk_headers
 from tidelog.record.kernel import encode as kernel
+from tidelog.record.kernel.arena import Arena
 from tidelog.record.kernel.record import Record
 from tidelog.record.layout import (
     CONTROL_BIT,

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidelog.errors import InvalidRecordError, TidelogError
-from tidelog.record.arena import Arena
 from tidelog.record.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, Compression, codec_of, decompress_into
 from tidelog.record.faults import Fault, raise_fault
 from tidelog.record.headers import BatchHeaders, Int64Array, checksums_match, verify_checksums, walk_headers
 from tidelog.record.kernel import legacy as kernel
+from tidelog.record.kernel.arena import Arena
 from tidelog.record.kernel.record import Record
 from tidelog.record.layout import TIMESTAMP_TYPE_BIT, TimestampType, signed64
 from tidelog.record.views import view

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tidelog.record.arena import Arena
 from tidelog.record.batch import RecordBatch, check_count
 from tidelog.record.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, compress
 from tidelog.record.encoding import MAX_BATCH_BYTES, BatchEncoder, BatchSettings, write_checksums
 from tidelog.record.kernel import encode as kernel
+from tidelog.record.kernel.arena import Arena
 from tidelog.record.layout import DELETE_HORIZON_BIT, HEADER, HEADER_SIZE, LOG_OVERHEAD, TIMESTAMP_TYPE_BIT, TimestampType
 from tidelog.record.legacy import LegacyBatch
 from tidelog.record.new_batch import empty_batch

@@ -12,7 +12,7 @@ import struct
 import cramjam
 
 from tidelog.errors import DecompressionError, PayloadTooLargeError
-from tidelog.record.arena import Arena
+from tidelog.record.kernel.arena import Arena
 from tidelog.record.views import Buffer
 
 MAGIC = b"\x82SNAPPY\x00"

@@ -100,7 +100,7 @@ def test_zstd_is_one_frame_without_size_and_checksum() -> None:
 
 
 def lz4_frame(flags: int, descriptor: int, rest: bytes = bytes(4), checksum: int | None = None) -> bytes:
-    from tidelog.record.lz4_frame import _xxh32_of_header
+    from tidelog.record.kernel.lz4_frame import _xxh32_of_header
 
     head = bytes([flags, descriptor])
     return b"\x04\x22\x4d\x18" + head + bytes([(_xxh32_of_header(head) >> 8) & 255 if checksum is None else checksum]) + rest

@@ -75,6 +75,15 @@ def test_reading_from_a_position() -> None:
     assert len(walk_headers(DATA * 3, max_bytes=len(DATA) + 1)) == 2
 
 
+def test_offsets_that_overflow_are_folded_as_java_does() -> None:
+    """A batch may claim offsets past 2^63; views and arrays have to agree on what they make of it."""
+    data = patched(DATA, 0, struct.pack(">q", 2**63 - 3))
+    (batch,) = read_batches(data)
+    assert (batch.last_offset, batch.next_offset) == (-(2**63) + 6, -(2**63) + 7)
+    assert walk_headers(data).last_offset.tolist() == [batch.last_offset]
+    assert [record.offset for record in batch] == to_arrow(data)["offset"].to_pylist()
+
+
 def test_many_headers() -> None:
     headers = walk_headers(DATA * 5000)
     assert len(headers) == 5000

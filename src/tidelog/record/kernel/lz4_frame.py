@@ -14,7 +14,7 @@ import struct
 import cramjam
 
 from tidelog.errors import DecompressionError, PayloadTooLargeError
-from tidelog.record.arena import Arena
+from tidelog.record.kernel.arena import Arena
 from tidelog.record.views import Buffer
 
 MAGIC = b"\x04\x22\x4d\x18"
@@ -61,17 +61,17 @@ def compress(payload: Buffer, level: int) -> bytearray:
 def _high_compression_block(raw: memoryview, level: int) -> Buffer:
     """One block, taken out of a frame of its own: cramjam's block call knows the fast compressor only."""
     frame = memoryview(bytes(cramjam.lz4.compress(raw, level=min(max(level, MIN_HIGH_LEVEL), MAX_HIGH_LEVEL))))
-    at = _read_header(frame, check_header=True)[0]
+    at = _read_header(frame, True)[0]
     (size,) = _SIZE.unpack_from(frame, at)
     return raw if size & STORED_BIT else frame[at + 4 : at + 4 + size]
 
 
-def decompress(payload: memoryview, arena: Arena, max_bytes: int, *, check_header: bool) -> None:
+def decompress(payload: memoryview, arena: Arena, max_bytes: int, check_header: bool) -> None:
     """Append one frame to `arena`; nothing may follow it."""
     if bytes(payload[: len(HEADER)]) == HEADER:  # as Kafka writes it, and most others
         at, flags, block_size = len(HEADER), HEADER[4], BLOCK_SIZE
     else:
-        at, flags, block_size = _read_header(payload, check_header=check_header)
+        at, flags, block_size = _read_header(payload, check_header)
     if not flags & INDEPENDENT_BIT:
         raise DecompressionError(
             "an lz4 frame with dependent blocks, which Kafka refuses", expected="independent blocks", found=f"{flags:02x}"
@@ -89,7 +89,7 @@ def decompress(payload: memoryview, arena: Arena, max_bytes: int, *, check_heade
         at += 4
         if size == 0:
             break
-        is_stored = size & STORED_BIT
+        is_stored = size & STORED_BIT != 0
         size &= ~STORED_BIT
         if size > block_size or size > left:
             raise DecompressionError("an lz4 block's size is out of range", expected=f"0 to {min(block_size, left)}", found=size)
@@ -110,7 +110,7 @@ def decompress(payload: memoryview, arena: Arena, max_bytes: int, *, check_heade
         raise DecompressionError("bytes follow the lz4 frame", expected=f"its end at byte {payload_size} of the payload", found=at)
 
 
-def _read_header(view: memoryview, *, check_header: bool) -> tuple[int, int, int]:
+def _read_header(view: memoryview, check_header: bool) -> tuple[int, int, int]:
     """(where the blocks start, the flags, the largest block)."""
     if len(view) < len(HEADER):
         raise DecompressionError("an lz4 frame is cut off in its header", expected=f"at least {len(HEADER)} bytes", found=len(view))

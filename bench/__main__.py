@@ -1,0 +1,80 @@
+"""The command: `python -m bench [--only PATTERN] [--quick]`.
+
+Exit code 0: every promise measured is kept. 1: one is broken, or the two sides disagree about the work. 2: it cannot be measured here.
+
+Reproduce: `make bench`
+"""
+
+import argparse
+import fnmatch
+import sys
+import time
+
+from bench import aiokafka_peer, decode_jobs, machine, other_jobs, results
+from bench.data import Inputs
+from bench.jobs import Job
+from bench.jvm import ROOT, CannotRunError, require_java
+from bench.timing import FULL, QUICK
+from tidelog import kernel_mode
+
+QUIET_SCALING = 1.7
+
+JOBS = [*decode_jobs.jobs(), *other_jobs.jobs()]
+
+
+def main() -> int:
+    """Measure, print, keep."""
+    options = _parser().parse_args()
+    jobs = [job for job in JOBS if options.only is None or fnmatch.fnmatch(job.name, f"*{options.only}*")]
+    if options.list:
+        print("\n".join(f"{job.name}  {job.promise}" for job in jobs))
+        return 0
+    try:
+        if not jobs:
+            raise CannotRunError(f"no promise matches {options.only!r}: --list shows them")
+        return _run(jobs, quick=options.quick, is_part=options.only is not None)
+    except CannotRunError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 2
+
+
+def _run(jobs: list[Job], *, quick: bool, is_part: bool) -> int:
+    if kernel_mode() != "compiled":
+        raise CannotRunError("tidelog's kernel runs interpreted here, which is not what is promised: `make setup` compiles it")
+    aiokafka_peer.require_compiled()
+    if any(job.needs_jvm for job in jobs):
+        require_java()
+    pace = QUICK if quick else FULL
+    inputs = Inputs()
+    measured: list[results.Result] = []
+    facts = machine.facts(pace)
+    if facts["two_threads_of_sha256"] < QUIET_SCALING:
+        print(
+            f"bench: the machine is not quiet: two threads hash {facts['two_threads_of_sha256']} times as fast as one, not about twice. "
+            "The figures below are worth little, the one of two threads least",
+            file=sys.stderr,
+        )
+    begin = time.perf_counter()
+    for number, job in enumerate(jobs, 1):
+        print(f"[{number:2}/{len(jobs)}] {job.name} ", end="", file=sys.stderr, flush=True)
+        result = results.result_of(job, job.measure(inputs, pace))
+        print(f"{result['ratio']:.2f} ({time.perf_counter() - begin:.0f} s)", file=sys.stderr, flush=True)
+        measured.append(result)
+    # Short or partial runs never replace the figures of a whole one.
+    path = results.write("quick" if quick else "part" if is_part else "latest", measured, facts)
+    print(results.table(measured))
+    broken = [result["name"] for result in measured if not result["kept"]]
+    print(f"{len(measured) - len(broken)} of {len(measured)} promises kept; samples in {path.relative_to(ROOT)}")
+    return 1 if broken else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Every speed promise, as a ratio against its peer.")
+    parser.add_argument("--only", metavar="PATTERN", help="only promises whose name has this in it; * and ? are wildcards")
+    parser.add_argument("--quick", action="store_true", help="few short samples, for a look; kept in quick.json")
+    parser.add_argument("--list", action="store_true", help="name the promises and stop")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""What a run leaves: a table on the screen, results as JSON, and beside them the facts of the machine.
+
+Reproduce: `.venv/bin/python -m bench`, then `bench/results/latest.json`
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from bench.jobs import Job
+from bench.jvm import ROOT
+from bench.timing import Measurement
+
+FOLDER = ROOT / "bench" / "results"
+
+Result = dict[str, Any]
+
+
+def result_of(job: Job, measured: Measurement) -> Result:
+    """One entry of the JSON."""
+    ratio = measured.ours / measured.peer
+    return {
+        "name": job.name,
+        "ours": round(measured.ours),
+        "peer": round(measured.peer),
+        "unit": job.unit,
+        "ratio": round(ratio, 3),
+        "promise": job.promise,
+        "kept": job.is_kept(ratio),
+        "ours_samples": [round(sample) for sample in measured.ours_samples],
+        "peer_samples": [round(sample) for sample in measured.peer_samples],
+        "peer_version": measured.peer_version,
+    }
+
+
+def table(results: list[Result]) -> str:
+    """For people."""
+    rows = [("promise", "ours", "peer", "unit", "ratio", "promised", "", "peer is")]
+    for result in results:
+        rows.append(
+            (
+                result["name"],
+                _short(result["ours"]),
+                _short(result["peer"]),
+                result["unit"],
+                f"{result['ratio']:.2f}",
+                result["promise"],
+                "kept" if result["kept"] else "BROKEN",
+                result["peer_version"],
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    numbers = (1, 2, 4)
+    lines = [
+        "  ".join(
+            cell.rjust(width) if column in numbers else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def write(name: str, results: list[Result], facts: dict[str, Any]) -> Path:
+    """Keep the results, and the machine's facts beside them."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    path = FOLDER / f"{name}.json"
+    path.write_text(json.dumps(results, indent=2) + "\n")
+    machine = FOLDER / ("machine.json" if name == "latest" else f"{name}-machine.json")
+    machine.write_text(json.dumps(facts, indent=2) + "\n")
+    return path
+
+
+def _short(number: float) -> str:
+    for size, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.2f} {suffix}"
+    return f"{number:.0f}"
