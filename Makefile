@@ -29,7 +29,7 @@ demo: setup ## encode, decode and rewrite batches, and read what a real Kafka wr
 
 test: setup ## the tests, with the kernel compiled and interpreted
 	$(BIN)/python -m pytest
-	TIDELOG_KERNEL=interpreted $(BIN)/python -m pytest -m 'not slow' tests/unit tests/property
+	TIDELOG_KERNEL=interpreted $(BIN)/python -m pytest -m 'not slow' tests/unit tests/property tests/fuzz
 
 check: setup ## formatter, linter, strict types, import contracts
 	$(BIN)/ruff format --check .

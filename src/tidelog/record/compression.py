@@ -43,6 +43,7 @@ class Compression(IntEnum):
 
 
 _CODECS = tuple(Compression)
+_GZIP_BITE = 4096
 
 
 def codec_of(attributes: int, position: int) -> Compression:
@@ -131,18 +132,24 @@ def _gzip_compress(payload: Buffer, level: int) -> bytearray:
 
 def _gzip_decompress(payload: memoryview, arena: Arena, max_bytes: int) -> None:
     end = arena.size + max_bytes
-    left: Buffer = payload
+    at = 0
+    bite_size = len(payload)
     while True:  # members may follow each other
         stream = zlib.decompressobj(31)
-        try:
-            # One byte more than is allowed tells "too large" from "just fits".
-            arena.append(stream.decompress(left, end - arena.size + 1))
-        except zlib.error as error:
-            raise DecompressionError(f"bad gzip stream ({error})") from error
-        if arena.size > end:
-            raise PayloadTooLargeError(max_bytes=max_bytes)
-        if not stream.eof:
-            raise DecompressionError("a gzip stream is cut off", expected="its trailer", found="the end of the payload")
-        left = stream.unused_data
-        if not left:
+        while not stream.eof:
+            bite = payload[at : at + bite_size]
+            if not bite:
+                raise DecompressionError("a gzip stream is cut off", expected="its trailer", found="the end of the payload")
+            try:
+                # One byte more than is allowed tells "too large" from "just fits".
+                arena.append(stream.decompress(bite, end - arena.size + 1))
+            except zlib.error as error:
+                raise DecompressionError(f"bad gzip stream ({error})") from error
+            if arena.size > end:
+                raise PayloadTooLargeError(max_bytes=max_bytes)
+            at += len(bite)
+        at -= len(stream.unused_data)
+        if at == len(payload):
             return
+        # What a member leaves over is copied, so that thousands of small ones are not to be given all the rest each.
+        bite_size = _GZIP_BITE

@@ -92,6 +92,8 @@ def walk_headers(buffer: Buffer, position: int = 0, *, max_bytes: int | None = N
     it can be walked by giving the buffer up to the error's position. `max_bytes` ends the walk at the first batch that starts that far in.
     """
     buffer = byte_view(buffer)
+    if position < 0:
+        raise ValueError(f"a position is 0 or more, not {position}")
     stop = len(buffer) if max_bytes is None else min(len(buffer), position + max(1, max_bytes))
     left = max_batches if max_batches is not None else len(buffer)
     blocks: list[BatchHeaders] = []
@@ -168,10 +170,13 @@ def _checksum(buffer: Buffer, headers: BatchHeaders, computed: Int64Array) -> in
 
     if len(headers) == 0:
         return 0
+    view_of_all = byte_view(buffer)
+    if headers.end_position > len(view_of_all):
+        raise ValueError(f"the headers go on to byte {headers.end_position} of another buffer, this one has {len(view_of_all)}")
     return kernel.checksum_batches(
         crc32c.crc32c,
         zlib.crc32,
-        byte_view(buffer),
+        view_of_all,
         view(headers.flat),
         headers.capacity,
         headers.first,

@@ -87,7 +87,7 @@ class TimestampType(IntEnum):
 
 def sequence_after(sequence: int, increment: int) -> int:
     """A sequence number `increment` later: after 2147483647 comes 0. Without a sequence (-1) there is none later either."""
-    if sequence == NO_SEQUENCE:
+    if sequence < 0:
         return NO_SEQUENCE
     return (sequence + increment) & MAX_SEQUENCE
 

@@ -17,6 +17,8 @@ def read_batches(buffer: Buffer, position: int = 0) -> Iterator[RecordBatch | Le
 
     Ends in peace where no whole batch follows; a size or magic that cannot be raises after the batches before it.
     """
+    if position < 0:
+        raise ValueError(f"a position is 0 or more, not {position}")
     view = as_batch_view(buffer)
     flat = np.empty(len(FIELDS) * _WALK_BATCHES, np.int64)
     while True:

@@ -175,3 +175,16 @@ def test_threads_do_not_share_zstd_contexts() -> None:
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+def test_members_and_frames_in_a_row() -> None:
+    plain = zstandard.ZstdCompressor()
+    assert decompress(Compression.ZSTD, plain.compress(b"") + plain.compress(TEXT) + plain.compress(b"end")) == TEXT + b"end"
+    skippable = struct.pack("<II", 0x184D2A53, 5) + b"other"
+    assert decompress(Compression.ZSTD, skippable + plain.compress(TEXT)) == TEXT
+    member = bytes(compress(Compression.GZIP, b"x" * 10))
+    assert decompress(Compression.GZIP, member * 3000 + bytes(compress(Compression.GZIP, TEXT))) == b"x" * 30_000 + TEXT
+    with pytest.raises(DecompressionError, match="zstd"):
+        decompress(Compression.ZSTD, plain.compress(b"") + plain.compress(TEXT)[:-1])
+    with pytest.raises(DecompressionError, match="reserved type"):
+        decompress(Compression.ZSTD, plain.compress(b"") + bytes.fromhex("28b52ffd0000070000"))

@@ -190,6 +190,14 @@ def test_offsets_out_of_range() -> None:
         encode_batches([(None, b"")] * 2, base_offset=2**63 - 1)
 
 
+def test_timestamps_as_far_apart_as_can_be() -> None:
+    times = [-1, 2**63 - 1, 0]
+    data = encode_batches([(b"k", b"v", (), time) for time in times])
+    assert [record.timestamp_ms for record in next(read_batches(data))] == times
+    table = pa.table({"value": [b"v"] * 3, "timestamp_ms": times, "key": [b"k"] * 3})
+    assert encode_arrow(table) == data
+
+
 def test_headers_from_any_iterable() -> None:
     data = encode_batches([(b"k", b"v", (pair for pair in [("a", b"1"), ("b", None)]))])
     assert next(iter(next(read_batches(data)))).headers == (("a", b"1"), ("b", None))

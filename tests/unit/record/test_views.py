@@ -18,6 +18,7 @@ from tidelog.record import (
     Record,
     RecordBatch,
     arrow_schema,
+    checksums_match,
     encode_batches,
     iter_arrow,
     parse_control_record,
@@ -82,6 +83,15 @@ def test_offsets_that_overflow_are_folded_as_java_does() -> None:
     assert (batch.last_offset, batch.next_offset) == (-(2**63) + 6, -(2**63) + 7)
     assert walk_headers(data).last_offset.tolist() == [batch.last_offset]
     assert [record.offset for record in batch] == to_arrow(data)["offset"].to_pylist()
+
+
+def test_positions_and_headers_of_other_buffers_are_refused() -> None:
+    for read in (walk_headers, lambda data, position: next(read_batches(data, position))):
+        with pytest.raises(ValueError, match="a position is 0 or more, not -30"):
+            read(DATA, -30)
+    with pytest.raises(ValueError, match="of another buffer"):
+        checksums_match(DATA, walk_headers(DATA * 2))
+    assert len(walk_headers(DATA, 10**9)) == 0
 
 
 def test_many_headers() -> None:

@@ -14,7 +14,7 @@ cdef bytes NO_HEADERS
 @cython.locals(
     room=int64_t, out="uint8_t*", s="int64_t*", row_count=int64_t, default_timestamp=int64_t, keep_offsets=int64_t,
     batch_start=int64_t, batch_first=int64_t, at=int64_t, base_timestamp=int64_t, max_timestamp=int64_t,
-    last_offset_delta=int64_t, index=int64_t, record=Record, pair=tuple, tail=bytes, timestamp=int64_t, offset=int64_t, offset_delta=int64_t,
+    last_offset_delta=int64_t, index=int64_t, record=Record, pair=tuple, tail=bytes, timestamp=int64_t, timestamp_delta=int64_t, offset=int64_t, offset_delta=int64_t,
     key_length=int64_t, value_length=int64_t, tail_length=int64_t, body=int64_t, total=int64_t,
 )
 cpdef int64_t encode_rows(list rows, int64_t first, uint8_t[::1] output, int64_t[::1] plan) except -1
@@ -23,7 +23,7 @@ cpdef int64_t encode_rows(list rows, int64_t first, uint8_t[::1] output, int64_t
     row_count=int64_t, room=int64_t, has_key_nulls=bint, has_value_nulls=bint, has_tails=bint,
     has_timestamps=bint, out="uint8_t*", s="int64_t*", kd="const uint8_t*", vd="const uint8_t*", td="const uint8_t*",
     batch_start=int64_t, batch_first=int64_t, at=int64_t, base_timestamp=int64_t, max_timestamp=int64_t, timestamp=int64_t,
-    tail_start=int64_t, tail_length=int64_t, index=int64_t, key_start=int64_t, key_length=int64_t,
+    timestamp_delta=int64_t, tail_start=int64_t, tail_length=int64_t, index=int64_t, key_start=int64_t, key_length=int64_t,
     value_start=int64_t, value_length=int64_t, body=int64_t, total=int64_t,
 )
 cpdef int64_t encode_columns(

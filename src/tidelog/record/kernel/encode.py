@@ -103,7 +103,8 @@ def encode_rows(rows: list[Any], first: int, output: Any, plan: Any) -> int:
         offset_delta = offset - s[NEXT_OFFSET] if keep_offsets else index - batch_first
         if offset_delta < 0 or offset_delta > MAX_INT32:
             raise InvalidBatchError(f"offset of record {index}", expected=f"{s[NEXT_OFFSET]} to 2^31-1 more", found=offset)
-        body = body_size(timestamp - base_timestamp, offset_delta, key_length, value_length, tail_length)
+        timestamp_delta = wrap64(timestamp - base_timestamp)
+        body = body_size(timestamp_delta, offset_delta, key_length, value_length, tail_length)
         total = varint_size(body) + body
         if index > batch_first and at + total - batch_start > s[BATCH_BYTES]:
             finish_batch(out, s, batch_start, at, index - batch_first, last_offset_delta, base_timestamp, max_timestamp)
@@ -118,7 +119,7 @@ def encode_rows(rows: list[Any], first: int, output: Any, plan: Any) -> int:
             raise InvalidBatchError(f"size of record {index}", expected=f"a batch of at most {MAX_INT32} bytes", found=body)
         if at + total > room:
             return batch_first
-        at = put_prefix(out, at, body, timestamp - base_timestamp, offset_delta)
+        at = put_prefix(out, at, body, timestamp_delta, offset_delta)
         at = put_varint(out, at, key_length)
         if key_length > 0:
             put_bytes(out, at, key, key_length)
@@ -192,7 +193,8 @@ def encode_columns(
                 timestamp = timestamps[index]
             if index == batch_first and s[BASE_TIMESTAMP] < 0:
                 base_timestamp = timestamp
-            body = body_size(timestamp - base_timestamp, index - batch_first, key_length, value_length, tail_length)
+            timestamp_delta = wrap64(timestamp - base_timestamp)
+            body = body_size(timestamp_delta, index - batch_first, key_length, value_length, tail_length)
             total = varint_size(body) + body
             if index > batch_first and at + total - batch_start > s[BATCH_BYTES]:
                 finish_batch(out, s, batch_start, at, index - batch_first, index - batch_first - 1, base_timestamp, max_timestamp)
@@ -204,7 +206,7 @@ def encode_columns(
             if at + total > room:
                 index = batch_first
                 break
-            at = put_prefix(out, at, body, timestamp - base_timestamp, index - batch_first)
+            at = put_prefix(out, at, body, timestamp_delta, index - batch_first)
             at = put_varint(out, at, key_length)
             if key_length > 0:
                 copy_bytes(out, at, kd, key_start, key_length)

@@ -49,7 +49,7 @@ def decompress(payload: memoryview, arena: Arena, max_bytes: int) -> None:
         declared = zstandard.frame_content_size(payload)  # -1: not declared, as Kafka writes it
         if declared > max_bytes:
             raise PayloadTooLargeError(max_bytes=max_bytes, found=declared)
-        if declared <= guess:
+        if declared <= guess and declared != 0:  # the library looks no further than an empty frame
             arena.append(decompressor.decompress(payload, max_output_size=guess, allow_extra_data=False))
             return
     except zstandard.ZstdError:
