@@ -1,7 +1,6 @@
 """Other implementations of the format, behind one face each: what they read from bytes, and what they write.
 
-aiokafka runs its compiled classes, with every codec. kafka-python has gzip and zstd here: its snappy and lz4 want packages of their own
-that nothing else of ours needs. kio knows no compression.
+aiokafka runs its compiled classes. kafka-python is plain Python with codec libraries other than ours for lz4. kio knows no compression.
 """
 
 import io
@@ -30,8 +29,6 @@ with warnings.catch_warnings():
     from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-AIOKAFKA_CODECS = tuple(Compression)
-KAFKA_PYTHON_CODECS = (Compression.NONE, Compression.GZIP, Compression.ZSTD)
 KIO_LAST_MS = 253_402_300_799_000  # the year 9999: kio makes datetimes
 
 

@@ -61,7 +61,7 @@ def test_aiokafka_reads_what_we_write(codec: Compression, model: Model) -> None:
     check_batches(peers.read_with_aiokafka(model.encode()), model)
 
 
-@pytest.mark.parametrize("codec", peers.KAFKA_PYTHON_CODECS)
+@pytest.mark.parametrize("codec", list(Compression))
 @given(model=models())
 def test_kafka_python_reads_what_we_write(codec: Compression, model: Model) -> None:
     model = model.with_settings(compression=codec)
@@ -124,7 +124,7 @@ def test_we_read_what_aiokafka_writes(codec: Compression, records: tuple[ModelRe
     check_reading(peers.write_with_aiokafka(records, settings), records, settings)
 
 
-@pytest.mark.parametrize("codec", peers.KAFKA_PYTHON_CODECS)
+@pytest.mark.parametrize("codec", list(Compression))
 @given(records=client_records, settings=producers)
 def test_we_read_what_kafka_python_writes(codec: Compression, records: tuple[ModelRecord, ...], settings: BatchSettings) -> None:
     settings = replace(settings, compression=codec)
@@ -160,7 +160,10 @@ LEGACY_WRITERS: list[Any] = [
         (
             "kafka-python",
             peers.write_legacy_with_kafka_python,
-            {0: (Compression.NONE, Compression.GZIP), 1: (Compression.NONE, Compression.GZIP)},
+            {
+                0: (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4),
+                1: (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4),
+            },
         ),
     )
     for magic, codecs in of_magic.items()

@@ -28,6 +28,7 @@ from tidelog.record.layout import (
     CONTROL_BIT,
     HEADER_SIZE,
     MAX_SEQUENCE,
+    MIN_RECORD_SIZE,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
 )
@@ -163,19 +164,22 @@ class ColumnDecoder:
         arena.clear()
         first = total = 0
         spans: list[tuple[int, int]] = []
+        last = len(headers)
         rows = zip(batches[:, :3].tolist(), headers.attributes.tolist(), headers.position.tolist(), strict=True)
         for index, ((start, end, count), attributes, position) in enumerate(rows, start=1):
             before = arena.size
             codec = codec_of(attributes, position + ATTRIBUTES_POSITION)
             try:
-                decompress_into(arena, codec, chunk[start:end], max_bytes=max_bytes)
+                decompress_into(arena, codec, chunk[start:end], 2, max_bytes)
             except TidelogError as error:
                 error.position = position
                 raise
-            check_count(count, arena.size - before, position)
-            spans.append((before, arena.size))
+            after = arena.size
+            if count > (after - before) // MIN_RECORD_SIZE:
+                check_count(count, after - before, position)
+            spans.append((before, after))
             total += count
-            if arena.size >= _MAX_ARENA_BYTES or index == len(headers):
+            if after >= _MAX_ARENA_BYTES or index == last:
                 batches[first:index, :2] = spans
                 yield self._decode_payloads(arena.view(), batches[first:index], headers[first:index], total, arena.size)
                 arena.clear()

@@ -43,6 +43,7 @@ class Compression(IntEnum):
 
 
 _CODECS = tuple(Compression)
+_LZ4, _ZSTD = Compression.LZ4, Compression.ZSTD  # to name a member of an enumeration costs a good part of a microsecond
 _GZIP_BITE = 4096
 
 
@@ -102,13 +103,13 @@ def decompress(codec: Compression, payload: Buffer, *, magic: int = 2, max_bytes
 
 
 def decompress_into(
-    arena: Arena, codec: Compression, payload: Buffer, *, magic: int = 2, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
+    arena: Arena, codec: Compression, payload: Buffer, magic: int = 2, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
 ) -> None:
-    """Append the decompressed payload to `arena`."""
+    """Append the decompressed payload of a batch with this `magic` to `arena`."""
     view = payload if type(payload) is memoryview else memoryview(payload)
-    if codec is Compression.LZ4:
+    if codec is _LZ4:
         lz4_frame.decompress(view, arena, max_bytes, magic > 0)
-    elif codec is Compression.ZSTD:
+    elif codec is _ZSTD:
         if magic < 2:
             raise UnsupportedCodecError(f"zstd in a batch of magic {magic}", expected="magic 2", found=magic)
         zstd_frame.decompress(view, arena, max_bytes)

@@ -18,6 +18,7 @@ from tidelog.record.kernel.arena import Arena
 from tidelog.record.views import Buffer
 
 MAGIC = b"\x04\x22\x4d\x18"
+FRAME_MAGIC = 0x184D2204
 HEADER = MAGIC + b"\x60\x40\x82"
 END_MARK = b"\x00\x00\x00\x00"
 BLOCK_SIZE = 64 * 1024
@@ -68,8 +69,10 @@ def _high_compression_block(raw: memoryview, level: int) -> Buffer:
 
 def decompress(payload: memoryview, arena: Arena, max_bytes: int, check_header: bool) -> None:
     """Append one frame to `arena`; nothing may follow it."""
-    if bytes(payload[: len(HEADER)]) == HEADER:  # as Kafka writes it, and most others
-        at, flags, block_size = len(HEADER), HEADER[4], BLOCK_SIZE
+    data: memoryview = payload
+    payload_size = len(data)
+    if payload_size >= 7 and read_size(data, 0) == FRAME_MAGIC and data[4] == 0x60 and data[5] == 0x40 and data[6] == 0x82:
+        at, flags, block_size = 7, 0x60, BLOCK_SIZE  # as Kafka writes it, and most others
     else:
         at, flags, block_size = _read_header(payload, check_header)
     if not flags & INDEPENDENT_BIT:
@@ -80,12 +83,11 @@ def decompress(payload: memoryview, arena: Arena, max_bytes: int, check_header: 
         _decompress_checked(payload, arena, max_bytes)
         return
     end = arena.size + max_bytes
-    payload_size = len(payload)
     while True:
         left = payload_size - at - 4
         if left < 0:
             raise DecompressionError("an lz4 frame is cut off", expected="a block size or end mark of 4 bytes", found=left + 4)
-        (size,) = _SIZE.unpack_from(payload, at)
+        size = read_size(data, at)
         at += 4
         if size == 0:
             break
@@ -108,6 +110,14 @@ def decompress(payload: memoryview, arena: Arena, max_bytes: int, check_header: 
             raise PayloadTooLargeError(max_bytes=max_bytes)
     if left:
         raise DecompressionError("bytes follow the lz4 frame", expected=f"its end at byte {payload_size} of the payload", found=at)
+
+
+def read_size(data: memoryview, at: int) -> int:
+    """Four bytes, least significant first."""
+    u = data[at + 3]
+    u = (u << 8) | data[at + 2]
+    u = (u << 8) | data[at + 1]
+    return (u << 8) | data[at]
 
 
 def _read_header(view: memoryview, check_header: bool) -> tuple[int, int, int]:

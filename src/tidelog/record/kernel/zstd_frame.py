@@ -50,7 +50,8 @@ def decompress(payload: memoryview, arena: Arena, max_bytes: int) -> None:
         if declared > max_bytes:
             raise PayloadTooLargeError(max_bytes=max_bytes, found=declared)
         if declared <= guess and declared != 0:  # the library looks no further than an empty frame
-            arena.append(decompressor.decompress(payload, max_output_size=guess, allow_extra_data=False))
+            # By position, since names cost a dictionary: not across frames, and nothing may follow.
+            arena.append(decompressor.decompress(payload, guess, False, False))
             return
     except zstandard.ZstdError:
         pass  # no room, several frames, or bad bytes: the stream below tells which
