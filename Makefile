@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 KERNEL := src/tidelog/record/kernel
 KERNEL_SOURCES := $(wildcard $(KERNEL)/*.py $(KERNEL)/*.pxd)
 
-.PHONY: help setup demo test check format interop golden bench fuzz docs clean
+.PHONY: help setup demo test check format interop golden bench fuzz clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -19,6 +19,7 @@ setup: $(VENV)/.installed ## make .venv with everything in it, the kernel compil
 # Made again when what is to be installed or compiled has changed, and only then.
 $(VENV)/.installed: pyproject.toml setup.py $(KERNEL_SOURCES)
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "tidelog needs Python 3.11 or newer, this is " + sys.version.split()[0])'
+	@echo "setting up $(VENV): the package, its extras, the compiled kernel (a minute or two)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@rm -f $(KERNEL)/*.so
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'

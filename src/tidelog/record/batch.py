@@ -9,8 +9,8 @@ from tidelog.errors import ChecksumError, TidelogError
 from tidelog.record.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, Compression, codec_of, decompress_into
 from tidelog.record.faults import Fault, raise_fault
 from tidelog.record.kernel.arena import Arena
+from tidelog.record.kernel.objects import RecordIterator
 from tidelog.record.kernel.record import Record
-from tidelog.record.kernel.records import RecordIterator
 from tidelog.record.layout import (
     ATTRIBUTES_POSITION,
     CODEC_MASK,

@@ -13,7 +13,20 @@ import warnings
 from pathlib import Path
 
 # In the order of their imports of each other.
-MODULES = ("arena", "lz4_frame", "zstd_frame", "record", "records", "headers", "columns", "header_list", "encode", "legacy", "hashing")
+MODULES = (
+    "arena",
+    "lz4_frame",
+    "zstd_frame",
+    "record",
+    "records",
+    "objects",
+    "headers",
+    "columns",
+    "header_list",
+    "encode",
+    "legacy",
+    "hashing",
+)
 
 
 def kernel_mode() -> str:

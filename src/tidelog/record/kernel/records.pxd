@@ -3,8 +3,6 @@ cimport cython
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
-from tidelog.record.kernel.record cimport Record
-
 cdef extern from *:
     """
     #if defined(__GNUC__)
@@ -38,23 +36,8 @@ cpdef bint decode_batches(
     int32_t[::1] slices, int64_t[::1] totals, int64_t[::1] fault,
 ) except? False
 
-@cython.final
-cdef class RecordIterator:
-    cdef const uint8_t[::1] payload
-    cdef int64_t at, end, index, count, base_offset, base_timestamp, is_append_time, append_time, base_sequence, batch_position
-    cdef object topic
-    cdef int32_t partition
-
-    cdef finish(self)
-
-    @cython.locals(
-        p="const uint8_t*", record=Record, at=int64_t, timestamp_delta=int64_t, offset_delta=int64_t, key_start=int64_t,
-        key_length=int64_t, value_start=int64_t, value_length=int64_t, headers_start=int64_t, header_count=int64_t,
-    )
-    cdef Record advance(self)
-
-@cython.locals(length=int64_t, _=int64_t)
-cdef tuple read_headers(const uint8_t* p, int64_t at, int64_t end, int64_t header_count)
+cdef (int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t) parse_one(
+    const uint8_t* p, int64_t at, int64_t end) noexcept nogil
 
 @cython.locals(
     field=int64_t, length=int64_t, high=int64_t, next_record=int64_t, timestamp_delta=int64_t, offset_delta=int64_t,
@@ -87,7 +70,5 @@ cdef bint report(
     int64_t* f, int64_t fault, int64_t position, int64_t found, int64_t expected, int64_t batch) noexcept nogil
 
 cdef void copy_bytes(uint8_t* target, int64_t target_at, const uint8_t* source, int64_t source_at, int64_t size) noexcept nogil
-
-cdef inline bytes take(const uint8_t* p, int64_t start, int64_t size)
 
 cdef inline int64_t wrap64(int64_t number) noexcept nogil
