@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from tidelog.errors import TidelogError
+from tidelog.errors import TidelogError, UnsupportedCodecError
 from tidelog.record.batch import check_count
 from tidelog.record.column_buffers import BinaryColumn, fixed_array, header_array, int64_buffer
-from tidelog.record.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, codec_of, decompress_into
+from tidelog.record.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, Compression, decompress_into
 from tidelog.record.faults import Fault, raise_fault
 from tidelog.record.headers import FIELDS, BatchHeaders, Int64Array, first_bad_checksum, walk_block
 from tidelog.record.kernel import headers as header_kernel
+from tidelog.record.kernel import payloads as payload_kernel
 from tidelog.record.kernel import records as kernel
 from tidelog.record.kernel.arena import Arena
 from tidelog.record.layout import (
@@ -160,31 +161,23 @@ class ColumnDecoder:
 
     def _decode_compressed(self, chunk: memoryview, batches: Int64Array, headers: BatchHeaders) -> "Iterator[pa.RecordBatch]":
         """Decompress into the arena, and decode what is there whenever it is well filled."""
-        arena, max_bytes = self._arena, self._max_decompressed_bytes
-        arena.clear()
-        first = total = 0
-        spans: list[tuple[int, int]] = []
-        last = len(headers)
-        rows = zip(batches[:, :3].tolist(), headers.attributes.tolist(), headers.position.tolist(), strict=True)
-        for index, ((start, end, count), attributes, position) in enumerate(rows, start=1):
-            before = arena.size
-            codec = codec_of(attributes, position + ATTRIBUTES_POSITION)
+        arena = self._arena
+        flat, attributes, progress = view(batches.reshape(-1)), view(headers.attributes), np.zeros(1, np.int64)
+        first = 0
+        while first < len(headers):
+            arena.clear()
             try:
-                decompress_into(arena, codec, chunk[start:end], 2, max_bytes)
+                last = payload_kernel.decompress_payloads(
+                    chunk, flat, attributes, first, arena, self._max_decompressed_bytes, _MAX_ARENA_BYTES, _decompress_other, view(progress)
+                )
             except TidelogError as error:
-                error.position = position
+                is_codec = isinstance(error, UnsupportedCodecError)
+                error.position = int(headers.position[progress[0]]) + (ATTRIBUTES_POSITION if is_codec else 0)
                 raise
-            after = arena.size
-            if count > (after - before) // MIN_RECORD_SIZE:
-                check_count(count, after - before, position)
-            spans.append((before, after))
-            total += count
-            if after >= _MAX_ARENA_BYTES or index == last:
-                batches[first:index, :2] = spans
-                yield self._decode_payloads(arena.view(), batches[first:index], headers[first:index], total, arena.size)
-                arena.clear()
-                spans.clear()
-                first, total = index, 0
+            part, part_headers = batches[first:last], headers[first:last]
+            _check_counts(part, part_headers)
+            yield self._decode_payloads(arena.view(), part, part_headers, int(part[:, 2].sum()), arena.size)
+            first = last
 
     def _decode_payloads(
         self, payload: memoryview, batches: Int64Array, headers: BatchHeaders, total: int, payload_bytes: int
@@ -298,6 +291,19 @@ def _runs_of_one_kind(headers: BatchHeaders) -> Iterator[BatchHeaders]:
     cuts = [0, *(np.flatnonzero(is_v2[1:] != is_v2[:-1]) + 1).tolist(), len(headers)]
     for first, last in pairwise(cuts):
         yield headers[first:last]
+
+
+def _decompress_other(codec: int, payload: memoryview, arena: Arena, max_bytes: int) -> None:
+    decompress_into(arena, Compression.of(codec), payload, max_bytes=max_bytes)
+
+
+def _check_counts(batches: Int64Array, headers: BatchHeaders) -> None:
+    """Refuse a record count that a decompressed payload cannot hold."""
+    sizes = batches[:, 1] - batches[:, 0]
+    impossible = np.flatnonzero(batches[:, 2] > sizes // MIN_RECORD_SIZE)
+    if len(impossible):
+        first = int(impossible[0])
+        check_count(int(batches[first, 2]), int(sizes[first]), int(headers.position[first]))
 
 
 def _raise_record_fault(fault: Int64Array, batches: Int64Array, headers: BatchHeaders) -> NoReturn:

@@ -17,6 +17,7 @@ MODULES = (
     "arena",
     "lz4_frame",
     "zstd_frame",
+    "payloads",
     "record",
     "records",
     "objects",

@@ -1,5 +1,10 @@
 """A growing scratch buffer, used again and again."""
 
+try:
+    import cython
+except ImportError:  # interpreted, and Cython is not installed
+    from tidelog.record.kernel import no_cython as cython
+
 from tidelog.record.views import Buffer
 
 
@@ -31,7 +36,11 @@ class Arena:
     def append(self, data: Buffer) -> None:
         """Copy `data` behind what is there."""
         size = len(data)
-        self.reserve(size)[:] = data
+        room = self.reserve(size)
+        if cython.compiled and type(data) is bytes:
+            copy_to(self.buffer, self.size, data, size)  # type: ignore[name-defined]  # noqa: F821
+        else:
+            room[:] = data
         self.size += size
 
     def view(self, start: int = 0) -> memoryview:
