@@ -13,10 +13,9 @@ from typing import Self
 import pyarrow.compute as pc
 
 from tidelog.record import ColumnDecoder, read_batches, walk_headers
-from tidelog.record.columns import DEFAULT_CHUNK_BYTES
 
 COLUMNS = ("offset", "timestamp_ms", "key", "value")
-READ_BYTES = DEFAULT_CHUNK_BYTES
+READ_BYTES = 4 << 20
 
 
 def decode(decoder: ColumnDecoder, data: bytes | memoryview) -> int:
@@ -55,7 +54,7 @@ def object_volume(data: bytes) -> tuple[int, int]:
 
 
 class FileReader:
-    """Reads a file a chunk at a time into one buffer that is used again, and decodes the whole batches in it."""
+    """Reads a file four mebibytes at a time into one buffer that is used again, and decodes the whole batches in it."""
 
     def __init__(self, path: Path, decoder: ColumnDecoder) -> None:
         self._path = path
