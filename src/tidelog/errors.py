@@ -10,8 +10,7 @@
     │   ├── UnsupportedMagicError            a record format other than 0, 1, 2
     │   └── UnsupportedCodecError            a codec id, name or combination that does not exist
     ├── PayloadTooLargeError (ValueError)    decompressing would pass the limit that the caller set
-    ├── InvalidBatchError (ValueError)       the caller asked for a batch that must not be written
-    └── KernelError (RuntimeError)           the compiled kernel was required and is not there
+    └── InvalidBatchError (ValueError)       the caller asked for a batch that must not be written
 
 Errors carry their facts as attributes (what is wrong, position, expected, found), build their own text, and can be pickled, since bulk
 work crosses processes.
@@ -108,7 +107,3 @@ class PayloadTooLargeError(TidelogError, ValueError):
 
 class InvalidBatchError(TidelogError, ValueError):
     """A batch that must not be written: a setting, a timestamp or a size out of range."""
-
-
-class KernelError(TidelogError, RuntimeError):
-    """The compiled kernel was required and is not there."""
