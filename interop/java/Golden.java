@@ -11,12 +11,14 @@ import java.util.Map;
 /**
  * Writes the golden files of the Python tests: {@code Golden OUTDIR}.
  *
- * <p>The folders batches, retain and segments of OUTDIR are replaced. Nothing depends on the clock or on chance,
+ * <p>The folders of OUTDIR named in {@link #FOLDERS} are replaced. Nothing depends on the clock or on chance,
  * so a second run gives the same bytes.
  */
 public final class Golden {
     /** The time of everything that has no reason to have another one. */
     static final long T = 1_700_000_000_000L;
+
+    private static final String[] FOLDERS = {"batches", "retain", "segments", "partitions", "recovery"};
 
     private final Path root;
 
@@ -30,7 +32,7 @@ public final class Golden {
             System.exit(2);
         }
         Golden golden = new Golden(Path.of(args[0]));
-        for (String folder : new String[] {"batches", "retain", "segments"}) {
+        for (String folder : FOLDERS) {
             Utils.delete(golden.root.resolve(folder).toFile());
             Files.createDirectories(golden.root.resolve(folder));
         }
@@ -41,6 +43,18 @@ public final class Golden {
         FramingCases.write(golden);
         RetainCases.write(golden);
         SegmentCases.write(golden);
+        IndexCases.write(golden);
+        RollCases.write(golden);
+        ContentCases.write(golden);
+        RefusalCases.write(golden);
+        ReplicaCases.write(golden);
+        TruncationCases.write(golden);
+        OldLogCases.write(golden);
+        TailCases.write(golden);
+        IndexDamageCases.write(golden);
+        FolderCases.write(golden);
+        LeftoverCases.write(golden);
+        ProducerDamageCases.write(golden);
     }
 
     /** One case of raw batches: the bytes, and what Kafka reads from them. */
@@ -60,6 +74,16 @@ public final class Golden {
         Path path = root.resolve(name);
         Files.createDirectories(path.getParent());
         Files.write(path, Samples.bytes(bytes));
+    }
+
+    /** A folder of this name, made if need be. */
+    Path folder(String name) throws IOException {
+        return Files.createDirectories(root.resolve(name));
+    }
+
+    /** A document whose lists of objects take one line per object: long, but easy to compare. */
+    void lines(String name, Map<String, Object> document) throws IOException {
+        Files.write(root.resolve(name), Json.lines(document).getBytes(StandardCharsets.UTF_8));
     }
 
     void json(String name, Map<String, Object> document) throws IOException {

@@ -11,7 +11,9 @@ import java.security.NoSuchAlgorithmException;
 import java.util.Base64;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.StringJoiner;
 
 /** Writes maps and lists as JSON, always in insertion order, and bytes in the form the Python tests expect. */
 final class Json {
@@ -48,6 +50,22 @@ final class Json {
         } catch (JsonProcessingException e) {
             throw new IllegalStateException(e);
         }
+    }
+
+    /** One line per field, and one per object in a list of objects: for long lists of small things. */
+    static String lines(Map<String, Object> document) {
+        StringJoiner fields = new StringJoiner(",\n", "{\n", "\n}\n");
+        document.forEach((name, value) -> {
+            boolean objects = value instanceof List<?> list && !list.isEmpty() && list.get(0) instanceof Map;
+            String text = line(value);
+            if (objects) {
+                StringJoiner items = new StringJoiner(",\n    ", "[\n    ", "\n  ]");
+                ((List<?>) value).forEach(item -> items.add(line(item)));
+                text = items.toString();
+            }
+            fields.add("  " + line(name) + ": " + text);
+        });
+        return fields.toString();
     }
 
     /** A string if the bytes are UTF-8, else base64; only size and digest if they are long. */

@@ -1,22 +1,11 @@
 import org.apache.kafka.common.record.MemoryRecords;
 import org.apache.kafka.common.record.RecordVersion;
-import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.server.common.RequestLocal;
 import org.apache.kafka.storage.internals.log.AppendOrigin;
-import org.apache.kafka.storage.internals.log.Cleaner;
-import org.apache.kafka.storage.internals.log.CleanerStats;
-import org.apache.kafka.storage.internals.log.LogCleanerManager;
-import org.apache.kafka.storage.internals.log.LogConfig;
-import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
 import org.apache.kafka.storage.internals.log.LogSegment;
-import org.apache.kafka.storage.internals.log.LogToClean;
-import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
-import org.apache.kafka.storage.internals.log.SkimpyOffsetMap;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
 import org.apache.kafka.storage.internals.log.VerificationGuard;
-import org.apache.kafka.storage.internals.utils.Throttler;
-import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -37,9 +26,7 @@ final class Partition implements AutoCloseable {
     Partition(Map<String, String> config) throws IOException {
         this.config = config;
         folder = Files.createTempDirectory("golden");
-        log = UnifiedLog.create(Files.createDirectory(folder.resolve("tide-0")).toFile(), new LogConfig(config), 0L, 0L,
-            new FixedTime.InlineScheduler(), new BrokerTopicStats(), time, 900_000,
-            new ProducerStateManagerConfig(86_400_000, false), 600_000, new LogDirFailureChannel(1), true, Optional.empty());
+        log = Logs.open(Files.createDirectory(folder.resolve(Logs.FOLDER)), config, time, 0, 0, true);
     }
 
     void append(int leaderEpoch, ByteBuffer... batches) throws IOException {
@@ -64,23 +51,17 @@ final class Partition implements AutoCloseable {
 
     /** One round of the log cleaner over everything before the active segment. */
     void clean(long now) throws Exception {
-        time.set(now);
-        log.updateHighWatermark(log.logEndOffset());
-        LogCleanerManager.OffsetsToClean offsets = LogCleanerManager.cleanableOffsets(log, checkpoint, now);
-        Cleaner cleaner = new Cleaner(0, new SkimpyOffsetMap(24 * 1000), 65536, 1 << 20, 0.9,
-            new Throttler(Double.MAX_VALUE, 300, "cleaner-io", "bytes", Time.SYSTEM), time, partition -> { });
-        Map.Entry<Long, CleanerStats> result = cleaner.doClean(
-            new LogToClean(log, offsets.firstDirtyOffset(), offsets.firstUncleanableDirtyOffset(), false), now);
-        checkpoint = Optional.of(result.getKey());
+        Logs.Round round = Logs.clean(log, time, checkpoint, now);
+        checkpoint = Optional.of(round.nextDirtyOffset());
         lastRound = Json.object(
             "now_ms", now,
-            "first_dirty_offset", offsets.firstDirtyOffset(),
-            "first_uncleanable_offset", offsets.firstUncleanableDirtyOffset(),
-            "next_dirty_offset", result.getKey(),
-            "messages_read", result.getValue().messagesRead(),
-            "messages_written", result.getValue().messagesWritten(),
-            "bytes_read", result.getValue().bytesRead(),
-            "bytes_written", result.getValue().bytesWritten());
+            "first_dirty_offset", round.offsets().firstDirtyOffset(),
+            "first_uncleanable_offset", round.offsets().firstUncleanableDirtyOffset(),
+            "next_dirty_offset", round.nextDirtyOffset(),
+            "messages_read", round.stats().messagesRead(),
+            "messages_written", round.stats().messagesWritten(),
+            "bytes_read", round.stats().bytesRead(),
+            "bytes_written", round.stats().bytesWritten());
     }
 
     /** Copies the .log files as they are now, and says what Kafka reads from each. */

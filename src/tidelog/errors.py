@@ -2,18 +2,34 @@
 
     TidelogError
     ├── CorruptError (ValueError)            bytes that are not what they should be
-    │   └── CorruptBatchError                a batch: its size, its header
-    │       ├── ChecksumError                its CRC does not match
-    │       ├── InvalidRecordError           its records do not parse, or are not as many as declared
-    │       └── DecompressionError           its payload is not what its codec promises
+    │   ├── CorruptBatchError                a batch: its size, its header
+    │   │   ├── ChecksumError                its CRC does not match
+    │   │   ├── InvalidRecordError           its records do not parse, or are not as many as declared
+    │   │   └── DecompressionError           its payload is not what its codec promises
+    │   ├── CorruptFileError                 a checkpoint or metadata file that does not parse
+    │   └── DamagedLogError                  damage that no crash explains; opening changes nothing
     ├── UnsupportedError (ValueError)        well formed perhaps, but nothing that Kafka 4.x defines
     │   ├── UnsupportedMagicError            a record format other than 0, 1, 2
     │   └── UnsupportedCodecError            a codec id, name or combination that does not exist
     ├── PayloadTooLargeError (ValueError)    decompressing would pass the limit that the caller set
-    └── InvalidBatchError (ValueError)       the caller asked for a batch that must not be written
+    ├── InvalidBatchError (ValueError)       the caller asked for a batch that must not be written
+    ├── InvalidConfigError (ValueError)      a setting that does not exist, or a value it cannot have
+    ├── RefusedBatchError (ValueError)       a batch that a log does not take, by Kafka's rules for appends
+    │   ├── InvalidTimestampError            a record too old, too far in the future, or stamped by the wrong side
+    │   ├── MessageTooLargeError             a batch above max.message.bytes
+    │   ├── RecordListTooLargeError          one call with more than a segment can hold
+    │   └── UnexpectedOffsetError            a follower's batch out of order, or below the end of the log
+    ├── BatchTooLargeError (ValueError)      a batch to be read that is larger than the caller allows
+    ├── OffsetOutOfRangeError (LookupError)  an offset that the log does not have, not any more or not yet
+    ├── StorageError (OSError)               the operating system refused; nothing acknowledged is lost
+    │   ├── DiskFullError                    no space, or no quota, left
+    │   └── LogFailedError                   after a failed fsync or roll-back a log takes no more writes
+    ├── LogClosedError (ValueError)          a log that was closed
+    ├── LogNotFoundError (FileNotFoundError) no such directory, or nothing of Kafka's in it
+    └── LockedError (BlockingIOError)        another process, or another opener, owns the directory
 
-Errors carry their facts as attributes (what is wrong, position, expected, found), build their own text, and can be pickled, since bulk
-work crosses processes.
+Errors carry their facts as attributes (what is wrong, path, position, expected, found), build their own text, and can be pickled, since
+bulk work crosses processes.
 """
 
 from typing import Any
@@ -30,10 +46,13 @@ class TidelogError(Exception):
         expected: object = None,
         found: object = None,
         hint: str | None = None,
+        path: str | None = None,
     ) -> None:
         self.what = what
+        self.path = path
+        """The file or directory it is about."""
         self.position = position
-        """Byte position in the buffer that was read."""
+        """Byte position in the file, or in the buffer that was read."""
         self.expected = expected
         self.found = found
         self.hint = hint
@@ -41,7 +60,7 @@ class TidelogError(Exception):
         super().__init__(what)
 
     def __str__(self) -> str:
-        text = self.what
+        text = self.what if self.path is None else f"{self.path}: {self.what}"
         if self.position is not None:
             text += f" at byte {self.position}"
         if self.expected is not None:
@@ -81,6 +100,10 @@ class DecompressionError(CorruptBatchError):
     """A compressed payload that is not what its codec promises."""
 
 
+class CorruptFileError(CorruptError):
+    """A checkpoint or metadata file that does not parse."""
+
+
 class UnsupportedError(TidelogError, ValueError):
     """Something that Kafka 4.x does not define."""
 
@@ -107,3 +130,106 @@ class PayloadTooLargeError(TidelogError, ValueError):
 
 class InvalidBatchError(TidelogError, ValueError):
     """A batch that must not be written: a setting, a timestamp or a size out of range."""
+
+
+class InvalidConfigError(TidelogError, ValueError):
+    """A setting that does not exist, or a value that it cannot have."""
+
+
+class RefusedBatchError(TidelogError, ValueError):
+    """A batch that a log does not take; nothing was written. `record_errors` names the records by their index where it is about some."""
+
+    kafka_error = "INVALID_RECORD"
+    """What a broker would answer."""
+
+    def __init__(self, what: str, *, record_errors: tuple[tuple[int, str], ...] = (), kafka_error: str | None = None, **facts: Any) -> None:
+        super().__init__(what, **facts)
+        self.record_errors = record_errors
+        if kafka_error is not None:
+            self.kafka_error = kafka_error
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        if self.record_errors:
+            index, message = self.record_errors[0]
+            others = len(self.record_errors) - 1
+            text += f": record {index} of the batch: {message}" + (f", and {others} more" if others else "")
+        return text
+
+
+class InvalidTimestampError(RefusedBatchError):
+    """A record too old or too far in the future, or a batch stamped by the wrong side."""
+
+    kafka_error = "INVALID_TIMESTAMP"
+
+
+class MessageTooLargeError(RefusedBatchError):
+    """A batch larger than `max.message.bytes`."""
+
+    kafka_error = "MESSAGE_TOO_LARGE"
+
+
+class RecordListTooLargeError(RefusedBatchError):
+    """One call with more bytes than a segment may have."""
+
+    kafka_error = "RECORD_LIST_TOO_LARGE"
+
+
+class UnexpectedOffsetError(RefusedBatchError):
+    """A follower's batch whose offsets go back, or lie below the end of the log."""
+
+    kafka_error = "UNKNOWN_SERVER_ERROR"
+
+
+class BatchTooLargeError(TidelogError, ValueError):
+    """A batch to be read that is larger than the caller allows."""
+
+
+class OffsetOutOfRangeError(TidelogError, LookupError):
+    """An offset that the log does not have. The valid range is from `log_start_offset` up to and including `log_end_offset`."""
+
+    def __init__(self, *, offset: int, log_start_offset: int, log_end_offset: int, path: str | None = None) -> None:
+        super().__init__(
+            "offset out of range",
+            expected=f"{log_start_offset} to {log_end_offset}",
+            found=offset,
+            hint="EARLIEST starts at the beginning, LATEST waits for what comes next",
+            path=path,
+        )
+        self.offset = offset
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+
+
+class StorageError(TidelogError, OSError):
+    """The operating system refused. The log is as it was before the call."""
+
+    errno: int | None = None
+
+
+class DiskFullError(StorageError):
+    """No space, or no quota, left. The log goes on when there is room again."""
+
+
+class LogFailedError(StorageError):
+    """A log that takes no more writes, because an fsync or a roll-back failed; reading goes on. Open it again to recover."""
+
+
+class LogClosedError(TidelogError, ValueError):
+    """A log that was closed."""
+
+
+class LogNotFoundError(TidelogError, FileNotFoundError):
+    """No such directory, or nothing of Kafka's in it."""
+
+
+class LockedError(TidelogError, BlockingIOError):
+    """Another process, or another opener in this one, owns the directory."""
+
+
+class DamagedLogError(CorruptError):
+    """Damage that no crash explains: opening stops before it changes anything. `findings` lists what was found."""
+
+    def __init__(self, what: str, *, findings: tuple[Any, ...] = (), **facts: Any) -> None:
+        super().__init__(what, **facts)
+        self.findings = findings

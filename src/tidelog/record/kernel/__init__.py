@@ -27,6 +27,11 @@ MODULES = (
     "encode",
     "legacy",
     "hashing",
+    "index_search",
+    "seek",
+    "survey",
+    "assign",
+    "indexing",
 )
 
 

@@ -1,0 +1,183 @@
+"""The only code that calls the operating system for files.
+
+Everything above takes a `Disk`, so that a test can put one under it that records every call, tears writes or fails. Files are plain
+descriptors, paths plain strings: a log has thousands of files, and an append a budget of microseconds.
+
+Writes go to an explicit position. What is mapped into memory is only ever read: a store through a map on a full disk would kill the
+process instead of raising an error.
+"""
+
+import errno
+import fcntl
+import mmap
+import os
+import shutil
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tidelog.errors import LockedError
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Entry(NamedTuple):
+    """A name in a directory."""
+
+    name: str
+    is_directory: bool
+    size_bytes: int
+    mtime_ns: int
+
+
+class Disk:
+    """The real one. Every method raises `OSError` where the operating system refuses."""
+
+    def open(self, path: str, *, write: bool = False) -> int:
+        """Open a file that is there."""
+        return os.open(path, (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC)
+
+    def create(self, path: str, *, exclusive: bool = True) -> int:
+        """Create a file and open it for reading and writing; it must not be there yet, or is emptied if not `exclusive`."""
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | (os.O_EXCL if exclusive else os.O_TRUNC), 0o644)
+
+    def close(self, fd: int) -> None:
+        """Close a file."""
+        os.close(fd)
+
+    def size(self, fd: int) -> int:
+        """Bytes in an open file."""
+        return os.fstat(fd).st_size
+
+    def read(self, fd: int, size: int, position: int) -> bytes:
+        """Up to `size` bytes; fewer at the end of the file."""
+        return os.pread(fd, size, position)
+
+    def read_into(self, fd: int, buffer: memoryview, position: int) -> int:
+        """Fill `buffer` as far as the file goes: how many bytes."""
+        done = os.preadv(fd, [buffer], position)
+        while 0 < done < len(buffer):
+            more = os.preadv(fd, [buffer[done:]], position + done)
+            if more == 0:
+                break
+            done += more
+        return done
+
+    def write(self, fd: int, parts: Sequence[Buffer], position: int) -> None:
+        """Write all parts one behind the other. A write that the system cuts short goes on, or raises what stopped it."""
+        total = 0
+        for part in parts:
+            total += len(part)
+        done = self.write_some(fd, parts, position)
+        while done < total:
+            rest = memoryview(b"".join(parts))[done:]
+            written = self.write_some(fd, [rest], position + done)
+            if written == 0:
+                raise OSError(errno.EIO, "the write of a file does not go on")
+            done += written
+
+    def write_some(self, fd: int, parts: Sequence[Buffer], position: int) -> int:
+        """One system call: how many bytes it took."""
+        return os.pwritev(fd, parts, position)
+
+    def truncate(self, fd: int, size: int) -> None:
+        """Cut a file, or extend it with zeros that take no space yet."""
+        os.ftruncate(fd, size)
+
+    def sync(self, fd: int) -> None:
+        """Make the bytes and the size of a file durable."""
+        os.fdatasync(fd)
+
+    def sync_directory(self, path: str) -> None:
+        """Make the names in a directory durable."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename a file, replacing what has the name."""
+        os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        os.unlink(path)
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory, and those above it that are missing."""
+        os.makedirs(path, exist_ok=True)
+
+    def entries(self, path: str) -> list[Entry]:
+        """What is in a directory, in no order. What vanishes meanwhile is left out."""
+        found = []
+        with os.scandir(path) as scan:
+            for entry in scan:
+                try:
+                    status = entry.stat()
+                except FileNotFoundError:
+                    continue
+                found.append(Entry(entry.name, entry.is_dir(), status.st_size, status.st_mtime_ns))
+        return found
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file or directory."""
+        return os.path.exists(path)
+
+    def mtime_ns(self, path: str) -> int:
+        """When a file was last written."""
+        return os.stat(path).st_mtime_ns
+
+    def set_mtime_ns(self, path: str, mtime_ns: int) -> None:
+        """Say when a file was last written."""
+        os.utime(path, ns=(mtime_ns, mtime_ns))
+
+    def map(self, fd: int, size: int) -> mmap.mmap:
+        """Map the first `size` bytes for reading."""
+        return mmap.mmap(fd, size, access=mmap.ACCESS_READ)
+
+    def lock(self, path: str) -> int:
+        """Create a file if need be and lock it as Java's FileChannel does: against other processes, until it is closed."""
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(fd)
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                raise LockedError("locked by another process", path=path, hint="a broker or another program has it open") from error
+            raise
+        return fd
+
+    def is_named(self, fd: int, path: str) -> bool:
+        """Whether an open file still has this name: it was not removed, nor replaced by another."""
+        try:
+            return os.path.samestat(os.fstat(fd), os.stat(path))
+        except FileNotFoundError:
+            return False
+
+    def free_bytes(self, path: str) -> int:
+        """Space left for us on the file system of `path`."""
+        return shutil.disk_usage(path).free
+
+    def read_file(self, path: str) -> bytes:
+        """A whole small file."""
+        fd = self.open(path)
+        try:
+            return self.read(fd, self.size(fd), 0)
+        finally:
+            self.close(fd)
+
+    def replace_file(self, directory: str, name: str, content: bytes) -> None:
+        """Write a small file so that after a crash there is the old one or the new one, whole: temporary file, sync, rename, sync."""
+        temporary = f"{directory}/{name}.tmp"
+        fd = self.create(temporary, exclusive=False)
+        try:
+            self.write(fd, [content], 0)
+            self.sync(fd)
+        finally:
+            self.close(fd)
+        self.rename(temporary, f"{directory}/{name}")
+        self.sync_directory(directory)
+
+
+OS = Disk()
+"""The disk of this machine."""

@@ -1,0 +1,211 @@
+"""A log directory that this process owns: its lock, its checkpoints, its clean shutdown marker.
+
+One object per directory and process, shared by all logs that are open in it. The first claim takes it over, the last release lets it go:
+
+    lock .lock              a broker, or another process, is kept out; what they hold is left alone
+    read the checkpoints    and the marker
+    remove the marker       durably, before any log is touched
+    ...                     logs are opened, written, checkpointed, closed
+    write the marker        if every log here is known to be closed in order
+    unlock
+
+A crash in between leaves no marker, and every log is recovered from its recovery point. A log whose opening failed before it changed
+anything gives its claim back with `abandon`; if that is all that happened, the marker comes back as it was.
+
+The lock is POSIX's, as Java's is. It does not hold against the own process, hence the registry, and closing any descriptor of the file
+drops it, hence nothing but this module opens `.lock`. A forked child inherits the objects but not the lock: it can claim nothing that its
+parent holds, and what it does with an inherited object changes no file.
+"""
+
+import contextlib
+import os
+import threading
+
+from tidelog.disk.checkpoints import check_topic, write_offsets
+from tidelog.disk.clean_shutdown import remove_marker, write_marker
+from tidelog.disk.directory_state import DirectoryState, Offsets, logs_in
+from tidelog.disk.disk import OS, Disk
+from tidelog.disk.names import LOCK, LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, REPLICATION_CHECKPOINT, TopicPartition
+from tidelog.errors import LockedError
+
+
+class LogDirectory:
+    """Made by `claim`. All methods may be called from any thread."""
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self.disk = disk
+        self.path = path
+        self.warnings: list[str] = []
+        """What was wrong with the checkpoint files."""
+        self._pid = os.getpid()
+        self._lock_fd = -1
+        self._found = DirectoryState()
+        self._offsets: dict[str, Offsets] = {}
+        """By the file's name. The maps are replaced whole, when their file was."""
+        self._unsure: set[str] = set()
+        """Files whose last replacement raised: they may hold the old content or the new."""
+        self._checkpointing = threading.Lock()
+        self._claimed: set[TopicPartition] = set()
+        self._closed: dict[TopicPartition, bool] = {}
+        """Whether the logs that were open here were closed in order, by their last time."""
+
+    @classmethod
+    def claim(cls, path: str, partition: TopicPartition, *, disk: Disk = OS) -> "LogDirectory":
+        """Own a partition of a log directory, and the directory with it; it is made if need be. `LockedError` if someone else does."""
+        check_topic(partition.topic)
+        key = (disk, os.path.realpath(path))
+        with _registry_lock:
+            directory = _registry.get(key)
+            if directory is None:
+                directory = cls(disk, key[1])
+                directory._take_over()
+                _registry[key] = directory
+            if partition in directory._claimed:
+                raise LockedError("already open in this process", path=f"{directory.path}/{partition}")
+            directory._claimed.add(partition)
+            return directory
+
+    def release(self, partition: TopicPartition, *, clean: bool) -> None:
+        """The log was closed; clean: without an error, and all of it is flushed and checkpointed."""
+        self._unclaim(partition, clean)
+
+    def abandon(self, partition: TopicPartition) -> None:
+        """The log could not be opened, and nothing of it was changed."""
+        self._unclaim(partition, None)
+
+    def was_clean(self, partition: TopicPartition) -> bool:
+        """Whether the log was closed in order the last time. True where the whole directory is new."""
+        return self._closed.get(partition, self._found.was_clean)
+
+    def recovery_point(self, partition: TopicPartition) -> int | None:
+        """The first offset not known to be flushed; None if no checkpoint says."""
+        return self._offsets[RECOVERY_POINT_CHECKPOINT].get(partition)
+
+    def log_start_offset(self, partition: TopicPartition) -> int | None:
+        """Where the log starts; None if that is where its first segment does."""
+        return self._offsets[LOG_START_OFFSET_CHECKPOINT].get(partition)
+
+    def high_watermark(self, partition: TopicPartition) -> int | None:
+        """The high watermark when it was last written; None if no checkpoint says."""
+        return self._offsets[REPLICATION_CHECKPOINT].get(partition)
+
+    def checkpoint(self, partition: TopicPartition, *, recovery_point: int, log_start_offset: int | None, high_watermark: int) -> None:
+        """Write down where a log stands: the files that say otherwise are replaced. No `log_start_offset`: the first segment's base."""
+        self._write(
+            partition,
+            {
+                RECOVERY_POINT_CHECKPOINT: recovery_point,
+                LOG_START_OFFSET_CHECKPOINT: log_start_offset,
+                REPLICATION_CHECKPOINT: high_watermark,
+            },
+        )
+
+    def partition_removed(self, partition: TopicPartition) -> None:
+        """Forget a partition whose directory is gone, or waits to be deleted."""
+        self._write(partition, dict.fromkeys(self._offsets))
+        with _registry_lock:
+            self._closed.pop(partition, None)
+
+    def _write(self, partition: TopicPartition, changes: dict[str, int | None]) -> None:
+        if not self._is_owner:
+            raise LockedError("another process owns the directory", path=self.path, hint="it was opened before this process was forked")
+        with self._checkpointing:
+            for name, offset in changes.items():
+                if self._offsets[name].get(partition) == offset and name not in self._unsure:
+                    continue
+                offsets = self._offsets[name].copy()
+                if offset is None:
+                    offsets.pop(partition, None)
+                else:
+                    offsets[partition] = offset
+                self._unsure.add(name)
+                write_offsets(self.disk, self.path, name, offsets)
+                self._unsure.remove(name)
+                self._offsets[name] = offsets
+
+    @property
+    def _is_owner(self) -> bool:
+        return self._pid == os.getpid()
+
+    def _take_over(self) -> None:
+        make_durable_directory(self.disk, self.path)
+        lock = f"{self.path}/{LOCK}"
+        self._lock_fd = self.disk.lock(lock)
+        while not self.disk.is_named(self._lock_fd, lock):
+            # A broker deletes the file when it stops. Locking what it has deleted keeps nobody out.
+            self.disk.close(self._lock_fd)
+            self._lock_fd = self.disk.lock(lock)
+        try:
+            self._found = found = DirectoryState.read(self.disk, self.path)
+            try:
+                remove_marker(self.disk, self.path)
+            except OSError:
+                self._put_back_marker()
+                raise
+        except BaseException:
+            self.disk.close(self._lock_fd)
+            raise
+        self.warnings.extend(found.warnings)
+        self._offsets = {
+            RECOVERY_POINT_CHECKPOINT: found.recovery_points,
+            LOG_START_OFFSET_CHECKPOINT: found.log_start_offsets,
+            REPLICATION_CHECKPOINT: found.high_watermarks,
+        }
+
+    def _unclaim(self, partition: TopicPartition, clean: bool | None) -> None:
+        if not self._is_owner:
+            return
+        with _registry_lock:
+            self._claimed.remove(partition)
+            if clean is not None:
+                self._closed[partition] = clean
+            if not self._claimed:
+                del _registry[self.disk, self.path]
+                try:
+                    self._write_marker()
+                finally:
+                    self.disk.close(self._lock_fd)
+
+    def _write_marker(self) -> None:
+        if not self._closed:
+            if self._found.marker is not None:
+                write_marker(self.disk, self.path, self._found.marker)
+        elif all(self._closed.values()) and (self._found.marker is not None or self._closed_all()):
+            write_marker(self.disk, self.path)
+
+    def _closed_all(self) -> bool:
+        """Whether every log in the directory was open here, so that none is left whose last shutdown was not clean."""
+        partitions, others = logs_in(self.disk, self.path)
+        return not others and partitions <= self._closed.keys()
+
+    def _put_back_marker(self) -> None:
+        if self._found.marker is not None:
+            with contextlib.suppress(OSError):  # The first error is the one to tell.
+                write_marker(self.disk, self.path, self._found.marker)
+
+
+def make_durable_directory(disk: Disk, path: str) -> None:
+    """Make a directory and those above it that are missing, so that a crash does not take them away again."""
+    to_sync = []
+    missing = path
+    while not disk.exists(missing):
+        missing = os.path.dirname(missing)
+        to_sync.append(missing)
+    if to_sync:
+        disk.make_directory(path)
+    for parent in to_sync:
+        disk.sync_directory(parent)
+
+
+_registry: dict[tuple[Disk, str], LogDirectory] = {}
+_registry_lock = threading.Lock()
+
+
+def _forget_parent() -> None:
+    """In a forked child: the directories are its parent's, and the lock may be held by a thread that does not exist here."""
+    global _registry_lock
+    _registry.clear()
+    _registry_lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_parent)

@@ -1,0 +1,93 @@
+"""File names of a log directory and of a partition directory: built and parsed here, and nowhere else.
+
+    00000000000000000042.log             a segment, named by its base offset in twenty digits
+    00000000000000000042.log.cleaned     the same while it is rewritten, swapped in, or waiting to be removed
+    emails-0                             a partition of a topic
+    cut-00000000000000000042-at-813.log.tidelog   what recovery took out of a segment
+
+A name that starts with a digit is taken for a segment's by Kafka, so ours start with a letter and end in `.tidelog`.
+"""
+
+import re
+from typing import NamedTuple
+
+LOG, INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT = ".log", ".index", ".timeindex", ".txnindex", ".snapshot"
+SEGMENT_KINDS = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
+"""In the order in which the files of a segment are renamed."""
+
+CLEANED, SWAP, DELETED = ".cleaned", ".swap", ".deleted"
+OLD_CLEANED, OLD_DELETED = ".clean", ".delete"
+"""How older descriptions of Kafka spell two of them; read, never written."""
+
+LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
+LOG_START_OFFSET_CHECKPOINT = "log-start-offset-checkpoint"
+REPLICATION_CHECKPOINT = "replication-offset-checkpoint"
+CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+LOCK = ".lock"
+OWN_SUFFIX = ".tidelog"
+TEMPORARY_SUFFIX = ".tmp"
+
+_SEGMENT_FILE = re.compile(r"(\d+)(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.cleaned|\.swap|\.deleted|\.clean|\.delete)?\Z")
+_PARTITION = re.compile(r"(.+)-(\d+)\Z")
+_SUFFIXED_PARTITION = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}-(delete|future|stray)\Z")
+
+
+class SegmentFile(NamedTuple):
+    """A file of a segment by its name: base offset, kind (".log", ...) and stage ("", ".cleaned", ".swap", ".deleted")."""
+
+    base_offset: int
+    kind: str
+    stage: str
+
+    @property
+    def name(self) -> str:
+        """The name as Kafka 4.x would write it."""
+        return segment_file(self.base_offset, self.kind, self.stage)
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic, and its directory's name."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def segment_file(base_offset: int, kind: str, stage: str = "") -> str:
+    """The name of a file of a segment."""
+    return f"{base_offset:020d}{kind}{stage}"
+
+
+def parse_segment_file(name: str) -> SegmentFile | None:
+    """What a name says, or None if it is not one of a segment. The older spellings of a stage become today's."""
+    match = _SEGMENT_FILE.match(name)
+    if match is None:
+        return None
+    stage = match[3] or ""
+    return SegmentFile(int(match[1]), match[2], {OLD_CLEANED: CLEANED, OLD_DELETED: DELETED}.get(stage, stage))
+
+
+def parse_partition(name: str) -> TopicPartition | None:
+    """The partition whose directory has this name; None for any other name, also for one that waits to be deleted."""
+    match = _PARTITION.match(name)
+    return None if match is None else TopicPartition(match[1], int(match[2]))
+
+
+def is_set_aside(name: str) -> bool:
+    """Whether a directory was renamed to be deleted, moved or looked at (`-delete`, `-future`, `-stray`)."""
+    return _SUFFIXED_PARTITION.match(name) is not None
+
+
+def cut_file(base_offset: int, position: int) -> str:
+    """Where the bytes of a segment from `position` on are kept aside."""
+    return f"cut-{base_offset:020d}-at-{position}{LOG}{OWN_SUFFIX}"
+
+
+def rebuilt_file(base_offset: int, kind: str) -> str:
+    """An index while it is written anew."""
+    return f"rebuilt-{base_offset:020d}{kind}{OWN_SUFFIX}"

@@ -1,0 +1,52 @@
+"""What a follower checks before it appends batches with the offsets they have."""
+
+from tidelog.errors import UnexpectedOffsetError
+from tidelog.record.headers import BatchHeaders, verify_checksums, walk_headers
+
+
+def check_batches(batches: memoryview, log_end_offset: int, leader_epoch: int | None) -> BatchHeaders:
+    """The headers of what may be appended: whole batches, every CRC right, offsets going up from the end of the log, gaps allowed.
+
+    A batch of an epoch above `leader_epoch` is left out, and all that follow it: it comes from a newer leader than the one followed.
+    """
+    headers = walk_headers(batches)
+    if leader_epoch is not None:
+        newer = (headers.partition_leader_epoch > leader_epoch).nonzero()[0]
+        if len(newer):
+            headers = headers[: int(newer[0])]
+    if len(headers) == 0:
+        return headers
+    verify_checksums(batches, headers)
+    last_offsets = headers.last_offset
+    out_of_order = (last_offsets[1:] <= last_offsets[:-1]).nonzero()[0]
+    if len(out_of_order):
+        at = int(out_of_order[0]) + 1
+        raise UnexpectedOffsetError(
+            "offsets of batches go back",
+            position=int(headers.position[at]),
+            expected=f"a last offset above {int(last_offsets[at - 1])}",
+            found=int(last_offsets[at]),
+        )
+    first = first_offset(headers)
+    if first < log_end_offset:
+        raise UnexpectedOffsetError(
+            "a batch begins below the end of the log",
+            position=int(headers.position[0]),
+            expected=f"offset {log_end_offset} or more",
+            found=first,
+        )
+    return headers
+
+
+def first_offset(headers: BatchHeaders) -> int:
+    """The first offset; of a compressed legacy wrapper, whose first offset is only known inside, its last."""
+    base = int(headers.base_offset[0])
+    return base if base >= 0 else int(headers.last_offset[0])
+
+
+def roll_base(headers: BatchHeaders, log_end_offset: int) -> int:
+    """The base offset of a segment that would begin with these batches."""
+    base = int(headers.base_offset[0])
+    if base < 0 and int(headers.magic[0]) < 2:
+        base = int(headers.last_offset[0]) - 0x7FFFFFFF
+    return max(base, log_end_offset)

@@ -1,0 +1,228 @@
+"""What a log is while it is open, how it becomes durable, and what happens when something fails.
+
+A write that fails, or that is interrupted, is rolled back: the file is cut to the last whole batch, the epochs are put back, and the log
+goes on. After a failed sync nobody knows what the disk has, and after a failed roll-back nobody knows what the file has: then the log
+takes no more writes, and says why, until it is opened again and recovered.
+"""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from random import Random
+from typing import Any, NoReturn
+
+from tidelog.config import LogConfig
+from tidelog.disk.file_pool import FilePool
+from tidelog.disk.log_directory import LogDirectory
+from tidelog.disk.names import TopicPartition
+from tidelog.errors import LogClosedError, LogFailedError, OffsetOutOfRangeError
+from tidelog.log.group_commit import GroupCommit
+from tidelog.log.loader import LoadedLog
+from tidelog.log.roll import RollLimits, draw_jitter
+from tidelog.log.segment import Segment
+from tidelog.log.segment_read import find_offset
+from tidelog.log.storage_errors import storage_error
+from tidelog.log.view import Bound, View
+from tidelog.record.survey import Scratch
+
+_background = ThreadPoolExecutor(1, "tidelog-flush")
+"""Syncs rolled segments of logs that do not wait for the disk."""
+
+
+class LogState:
+    """Everything of a log that changes. `_lock` is held for each change; `commit` has a mutex of its own, taken after `_lock` or alone."""
+
+    def __init__(
+        self,
+        home: LogDirectory,
+        partition: TopicPartition,
+        directory: str,
+        config: LogConfig,
+        clock: Callable[[], int],
+        pool: FilePool,
+        loaded: LoadedLog,
+        random: Random,
+    ) -> None:
+        self.home = home
+        self.partition = partition
+        self.directory = directory
+        self.config = config
+        self.clock = clock
+        self.pool = pool
+        self.view = View.of(loaded.segments)
+        self.epochs = loaded.epochs
+        self.log_start_offset = loaded.log_start_offset
+        self.recovery_point = loaded.recovery_point
+        self.commit = GroupCommit(loaded.recovery_point)
+        self.follows = True
+        """Whether the high watermark goes up by itself; not any more once its owner has set it."""
+        self.failure: BaseException | None = None
+        """Why the log takes no more writes."""
+        self._random = random
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._scratch = Scratch()
+        self._limits = RollLimits(config.segment_size_limit, config.max_segment_ms)
+        self._last_flush_ms = clock()
+        self._pending: list[Future[None]] = []
+        self._to_remove: list[tuple[int, Segment]] = []
+        """Deleted segments, with the time at which their files go."""
+        self._activate(self.view.active, loaded.next_offset)
+        self.high_watermark = self.view.end
+
+    def _activate(self, segment: Segment, next_offset: int) -> None:
+        config = self.config
+        segment.activate(
+            next_offset,
+            segment_index_bytes=config.segment_index_bytes,
+            index_interval_bytes=config.index_interval_bytes,
+            created_ms=self.clock(),
+            jitter_ms=draw_jitter(self._random, segment_jitter_ms=config.segment_jitter_ms, segment_ms=config.segment_ms),
+            file_bytes=config.segment_size_limit if config.preallocate else 0,
+        )
+
+    def settle_in(self) -> None:
+        """Make durable what was found, before readers are shown it: after a crash it may be in the page cache only."""
+        if self.config.is_durable:
+            self.commit.wait_for(self.view.end.offset, self._sync_batches)
+
+    # Failure
+
+    def _check_writable(self) -> None:
+        if self._is_closed:
+            raise LogClosedError("the log is closed", path=self.directory)
+        if self.failure is not None:
+            raise self._failed()
+
+    def _failed(self) -> LogFailedError:
+        error = LogFailedError(
+            f"the log takes no more writes: {self.failure}", path=self.directory, hint="close it and open it again to recover"
+        )
+        error.__cause__ = self.failure
+        return error
+
+    def fail(self, reason: BaseException) -> None:
+        """Take no more writes."""
+        if self.failure is None:
+            self.failure = reason
+
+    def _guard_sync(self, sync: Callable[[], Any]) -> None:
+        """Do something that must not fail: if it does, what the disk holds is unknown."""
+        try:
+            sync()
+        except OSError as error:
+            self.fail(error)
+            raise self._failed() from error
+
+    def _roll_back(self, active: Segment, epochs: Any, error: BaseException) -> NoReturn:
+        """Undo an append that raised `error`, and raise it."""
+        try:
+            active.settle()
+            self.epochs.restore(epochs)
+        except BaseException as second:
+            self.fail(second)
+            if isinstance(second, OSError) and isinstance(error, OSError):
+                raise self._failed() from second
+            raise
+        if isinstance(error, OSError):
+            raise storage_error(error, self.directory, "the append failed and was rolled back") from error
+        raise error
+
+    # Flush
+
+    def _acknowledge(self, end_offset: int) -> None:
+        """Wait for the disk as long as the settings ask for."""
+        config = self.config
+        if config.is_durable or end_offset - self.commit.flushed_end >= config.flush_messages or self._is_flush_due():
+            self.commit.wait_for(end_offset, self._sync_batches)
+
+    def _is_flush_due(self) -> bool:
+        return self.clock() - self._last_flush_ms >= self.config.flush_ms
+
+    def _sync_batches(self) -> int:
+        """Make the `.log` files durable up to the end, as far as they are not; called with the mutex of `commit` held."""
+        if self.failure is not None:
+            raise self._failed()
+        now_ms = self.clock()
+        view = self.view
+        end = view.end
+        first = max(0, view.floor(self.commit.flushed_end))
+        for segment in view.segments[first:]:
+            opened = segment.file.open()
+            self._guard_sync(lambda fd=opened.fd: self.pool.disk.sync(fd))  # type: ignore[misc]
+        self._last_flush_ms = now_ms
+        if self.follows and self.config.is_durable and end.offset > self.high_watermark.offset:
+            self.high_watermark = end
+        return end.offset
+
+    def flush_if_due(self) -> bool:
+        """Flush if `flush.ms` has passed since the last time and there is something to flush: whether it did."""
+        end = self.view.end.offset
+        if self._is_closed or self.failure is not None or self.commit.flushed_end >= end or not self._is_flush_due():
+            return False
+        self.commit.wait_for(end, self._sync_batches)
+        return True
+
+    def flush(self) -> None:
+        """See `Log.flush`."""
+        with self._lock:
+            self._check_writable()
+            try:
+                self.view.active.settle()
+            except OSError as error:
+                self.fail(error)
+                raise self._failed() from error
+            end_offset = self.view.end.offset
+        self.commit.wait_for(end_offset, self._sync_batches)
+        self._flush_up_to(end_offset)
+
+    def _flush_up_to(self, offset: int) -> None:
+        """Make batches, indexes and names below `offset` durable, then move the recovery point there."""
+        start = self.recovery_point
+        if offset <= start or self.failure is not None:
+            return
+        self.commit.wait_for(offset, self._sync_batches)
+        view = self.view
+        with self._lock:
+            # Entries that are pending are written under the lock, the rest does not need it.
+            to_sync = [segment for segment in view.segments[max(0, view.floor(start)) :] if segment.base_offset < offset]
+            for segment in to_sync:
+                try:
+                    segment.index.write_pending()
+                    segment.time_index.write_pending()
+                except OSError as error:
+                    raise storage_error(error, self.directory, "writing the indexes failed") from error
+        for segment in to_sync:
+            self._guard_sync(segment.sync_indexes)
+        if any(segment.base_offset >= start for segment in to_sync):
+            self._guard_sync(lambda: self.pool.disk.sync_directory(self.directory))
+        with self._lock:
+            self.recovery_point = max(self.recovery_point, min(offset, self.view.end.offset))
+
+    def flush_in_background(self, offset: int) -> None:
+        """Flush everything below `offset` some time soon."""
+        self._pending = [task for task in self._pending if not task.done()]
+        self._pending.append(_background.submit(self._flush_up_to, offset))
+
+    # High watermark
+
+    def set_high_watermark(self, offset: int) -> None:
+        """See `Log.high_watermark`."""
+        with self._lock:
+            self.follows = False
+            self.high_watermark = self._place(max(self.log_start_offset, min(offset, self.view.end.offset)))
+
+    def _place(self, offset: int) -> Bound:
+        """An offset with its place in the log."""
+        view = self.view
+        if offset >= view.end.offset:
+            return view.end
+        if offset < view.base_offsets[0]:
+            raise OffsetOutOfRangeError(
+                offset=offset, log_start_offset=self.log_start_offset, log_end_offset=view.end.offset, path=self.directory
+            )
+        for segment in view.segments[view.floor(offset) :]:
+            found = find_offset(segment, offset, segment.size_bytes)
+            if found is not None:
+                return Bound(offset, segment.base_offset, found.position)
+        return view.end._replace(offset=offset)

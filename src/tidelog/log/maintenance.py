@@ -1,0 +1,250 @@
+"""Change what a log holds: cut its end, move its start, delete segments, replace them, close it.
+
+Deleted segments leave the view at once; their files are renamed to `.deleted` and removed when `file.delete.delay.ms` has passed, so
+that a reader in another process can finish. Readers in this process hold the files open and do not care.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from tidelog.errors import OffsetOutOfRangeError, RefusedBatchError
+from tidelog.log.loader import create_segment
+from tidelog.log.roll import RollReason
+from tidelog.log.segment import Segment
+from tidelog.log.segment_read import find_offset
+from tidelog.log.storage_errors import storage_error
+from tidelog.log.swap import cleaned_to_swap, old_to_deleted, remove_deleted, swap_to_final
+from tidelog.log.view import View
+from tidelog.log.writing import Writing
+
+
+class Maintenance(Writing):
+    """The whole of a log's writing side."""
+
+    # Truncation
+
+    def truncate_to(self, offset: int) -> bool:
+        """See `Log.truncate_to`."""
+        if offset < 0:
+            raise ValueError(f"an offset is 0 or more, not {offset}")
+        with self._lock:
+            self._check_writable()
+            end_offset = self.view.end.offset
+            try:
+                if offset >= end_offset:
+                    self.epochs.truncate_end(offset)
+                    return False
+                self.view.active.settle()
+                if self.view.base_offsets[0] > offset:
+                    self._start_at(offset)
+                else:
+                    self._cut_at(offset)
+                self.epochs.truncate_end(offset)
+                self._lower(offset)
+            except OSError as error:
+                self.fail(error)
+                raise storage_error(error, self.directory, "truncating failed") from error
+            return True
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """See `Log.truncate_fully_and_start_at`."""
+        with self._lock:
+            self._check_writable()
+            try:
+                self.view.active.settle()
+                self._start_at(offset)
+                self.epochs.clear()
+                self.log_start_offset = offset
+                self._lower(offset)
+            except OSError as error:
+                self.fail(error)
+                raise storage_error(error, self.directory, "truncating failed") from error
+
+    def _cut_at(self, offset: int) -> None:
+        """Drop segments above `offset`, and cut the one that holds it before the batch that does."""
+        view = self.view
+        place = view.floor(offset)
+        segment = view.segments[place]
+        found = find_offset(segment, offset, segment.size_bytes)
+        position = segment.size_bytes if found is None else found.position
+        self.view = View.of(view.segments[: place + 1])
+        self._delete_files(view.segments[place + 1 :])
+        if segment is not view.active:
+            self._activate(segment, offset)
+        segment.truncate_to_position(offset, position, self.clock())
+        self._guard_sync(segment.sync)
+
+    def _start_at(self, offset: int) -> None:
+        """An empty log that begins at `offset`."""
+        old = self.view.segments
+        if old[0].base_offset == offset:
+            # Same file names: the first segment itself is emptied.
+            self.view = View.of(old[:1])
+            self._delete_files(old[1:])
+            if old[0] is not old[-1]:
+                self._activate(old[0], offset)
+            old[0].truncate_to_position(offset, 0, self.clock())
+            self._guard_sync(old[0].sync)
+            return
+        self._delete_files(old)
+        segment = create_segment(self.pool, self.directory, offset)
+        self._activate(segment, offset)
+        self.view = View.of([segment])
+        self._guard_sync(lambda: self.pool.disk.sync_directory(self.directory))
+
+    def _lower(self, offset: int) -> None:
+        """No bound lies above the new end, and the checkpoint says so before anything is appended again."""
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self.recovery_point = min(self.recovery_point, offset)
+        self.commit.lower(offset)
+        if self.high_watermark.offset >= offset:
+            self.high_watermark = self.view.end
+        self._write_checkpoint()
+
+    # Deletion
+
+    def delete_records_before(self, offset: int) -> int:
+        """See `Log.delete_records_before`."""
+        with self._lock:
+            self._check_writable()
+            if self.config.is_compacted and not self.config.is_deleted_by_age:
+                raise RefusedBatchError(
+                    "a log that is only compacted keeps its records", kafka_error="POLICY_VIOLATION", hint="cleanup.policy=compact,delete"
+                )
+            high_watermark = self.high_watermark.offset
+            target = high_watermark if offset == -1 else offset
+            if not 0 <= target <= high_watermark:
+                raise OffsetOutOfRangeError(
+                    offset=offset, log_start_offset=self.log_start_offset, log_end_offset=high_watermark, path=self.directory
+                )
+            if target > self.log_start_offset:
+                self._raise_start(target)
+            return self.log_start_offset
+
+    def _raise_start(self, offset: int) -> None:
+        try:
+            self.log_start_offset = offset
+            self.epochs.truncate_start(offset)
+            self.recovery_point = max(self.recovery_point, offset)
+            self._write_checkpoint()
+        except OSError as error:
+            raise storage_error(error, self.directory, "writing down the new start failed") from error
+
+    def delete_segments(self, count: int, reason: str) -> int:
+        """See `Log.delete_segments`."""
+        with self._lock:
+            self._check_writable()
+            count = min(count, len(self.view.segments))
+            if count == 0:
+                return 0
+            try:
+                if count == len(self.view.segments):
+                    if self.view.active.size_bytes == 0:
+                        count -= 1  # an empty active segment stays
+                    else:
+                        self.view.active.settle()
+                        self._roll(self.view.end.offset, self.clock(), RollReason.ASKED)
+                gone, stay = self.view.segments[:count], self.view.segments[count:]
+                if not gone:
+                    return 0
+                # The start moves before any file is touched: a crash in between leaves segments below it, which go later.
+                self._raise_start(max(self.log_start_offset, stay[0].base_offset))
+                self.view = View.of(stay)
+                self._delete_files(gone)
+            except OSError as error:
+                raise storage_error(error, self.directory, f"deleting segments failed ({reason})") from error
+            return count
+
+    def _delete_files(self, segments: Sequence[Segment]) -> None:
+        if not segments:
+            return
+        for segment in segments:
+            segment.close_writers()
+        old_to_deleted(self.pool.disk, self.directory, segments)
+        due_ms = self.clock() + self.config.file_delete_delay_ms
+        self._to_remove = [*self._to_remove, *((due_ms, segment) for segment in segments)]
+        self.remove_due()
+
+    def remove_due(self) -> None:
+        """Remove the files of deleted segments whose delay has passed."""
+        now_ms = self.clock()
+        due = [segment for due_ms, segment in self._to_remove if due_ms <= now_ms]
+        self._to_remove = [(due_ms, segment) for due_ms, segment in self._to_remove if due_ms > now_ms]
+        for segment in due:
+            remove_deleted(self.pool.disk, segment)
+
+    def replace_segments(self, new: Sequence[Segment], old: Iterable[Segment]) -> None:
+        """See `Log.replace_segments`."""
+        with self._lock:
+            self._check_writable()
+            old = list(old)
+            gone = {id(segment) for segment in old}
+            view = self.view
+            assert id(view.active) not in gone, "the active segment is never replaced"
+            kept = [segment for segment in view.segments if id(segment) not in gone]
+            disk = self.pool.disk
+            try:
+                cleaned_to_swap(disk, self.directory, new)
+                self.view = View.of(sorted([*kept, *new], key=lambda segment: segment.base_offset))
+                self._delete_files(old)
+                swap_to_final(disk, self.directory, new)
+            except BaseException as error:
+                # Half-way through the swap only a load can say which files count.
+                self.fail(error)
+                if isinstance(error, OSError):
+                    raise storage_error(error, self.directory, "replacing segments failed") from error
+                raise
+
+    # Checkpoint and close
+
+    def _write_checkpoint(self) -> None:
+        start = self.log_start_offset
+        self.home.checkpoint(
+            self.partition,
+            recovery_point=self.recovery_point,
+            log_start_offset=start if start > self.view.base_offsets[0] else None,
+            high_watermark=self.high_watermark.offset,
+        )
+
+    def checkpoint(self) -> None:
+        """See `Log.checkpoint`."""
+        self.flush()
+        with self._lock:
+            try:
+                self._write_checkpoint()
+                self.remove_due()
+            except OSError as error:
+                raise storage_error(error, self.directory, "writing the checkpoint failed") from error
+
+    def close(self) -> None:
+        """See `Log.close`."""
+        for task in self._pending:
+            task.exception()
+        is_clean = False
+        try:
+            if self.failure is None and not self._is_closed:
+                self.flush()
+            with self._lock:
+                if self._is_closed:
+                    return
+                self._is_closed = True
+                if self.failure is None:
+                    active = self.view.active
+                    active.finish()
+                    active.sync()
+                    self.pool.disk.sync_directory(self.directory)
+                    self._write_checkpoint()
+                    is_clean = True
+        except OSError as error:
+            self._is_closed = True
+            self.fail(error)
+            raise storage_error(error, self.directory, "closing failed; the log will be recovered when it is opened") from error
+        finally:
+            if self._is_closed:
+                for segment in self.view.segments:
+                    segment.forget()
+                self.home.release(self.partition, clean=is_clean)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._is_closed

@@ -1,0 +1,97 @@
+"""The offset index of a segment: at which byte to start looking for an offset.
+
+      0  relative offset   i32      the last offset of a batch, minus the segment's base offset
+      4  position          i32      where that batch starts in the `.log`
+
+Offsets and positions strictly increase. Sparse: about one entry every `index.interval.bytes` of log.
+"""
+
+import struct
+from typing import NamedTuple
+
+from tidelog.log.index import Index
+from tidelog.record.kernel.index_search import find_offset_from, locate_offset, offset_entry
+
+ENTRY = struct.Struct(">ii")
+
+
+class OffsetPosition(NamedTuple):
+    """An entry, with its offset made absolute."""
+
+    offset: int
+    position: int
+
+
+class Located(NamedTuple):
+    """The last entry at or below an offset, and the first above it; -1 where there is none."""
+
+    offset: int
+    position: int
+    next_offset: int
+    next_position: int
+
+
+class OffsetIndex(Index):
+    """One `.index` file."""
+
+    entry_size = ENTRY.size
+
+    __slots__ = ()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no entry can be added: the segment must be rolled."""
+        return self.entries >= self.slots
+
+    def append(self, offset: int, position: int) -> None:
+        """Add an entry; the caller has made sure that it is not full and that offsets go up."""
+        self._append(ENTRY.pack(offset - self.base_offset, position))
+
+    def append_bytes(self, entries: bytes) -> None:
+        """Add entries that are packed already."""
+        self._append(entries)
+
+    def locate(self, offset: int) -> Located:
+        """Where to look for an offset."""
+        relative = offset - self.base_offset
+        written, pending = self._tail
+        if pending:
+            first_pending, first_position = ENTRY.unpack_from(pending)
+            if relative >= first_pending or not written:
+                _, found, position, next_found, next_position = locate_offset(pending, len(pending) // 8, relative)
+            else:
+                _, found, position, next_found, next_position = locate_offset(self._written_view(written), written, relative)
+                if next_found < 0:
+                    next_found, next_position = first_pending, first_position
+        elif written:
+            _, found, position, next_found, next_position = locate_offset(self._written_view(written), written, relative)
+        else:
+            return _NOWHERE
+        base = self.base_offset
+        return Located(found + base if position >= 0 else -1, position, next_found + base if next_position >= 0 else -1, next_position)
+
+    def lookup(self, offset: int) -> OffsetPosition:
+        """The last entry at or below `offset`; the beginning of the segment if there is none."""
+        located = self.locate(offset)
+        return OffsetPosition(self.base_offset, 0) if located.position < 0 else OffsetPosition(located.offset, located.position)
+
+    def last(self) -> OffsetPosition | None:
+        """The last entry."""
+        written, pending = self._tail
+        if pending:
+            relative, position = ENTRY.unpack_from(pending, len(pending) - ENTRY.size)
+        elif written:
+            relative, position = offset_entry(self._written_view(written), written - 1)
+        else:
+            return None
+        return OffsetPosition(self.base_offset + relative, position)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries at or above `offset`."""
+        self.write_pending()
+        written, _ = self._tail
+        if written:
+            self._keep(find_offset_from(self._written_view(written), written, max(0, offset - self.base_offset)))
+
+
+_NOWHERE = Located(-1, -1, -1, -1)

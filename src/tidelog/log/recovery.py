@@ -1,0 +1,185 @@
+"""Recover one segment: read all of it, check every CRC, and build its indexes anew.
+
+Reading stops at the first batch that is not whole, whose size cannot be, whose CRC does not match, or whose offset does not fit the
+segment. `scan_segment` only looks; what is done about the rest of the file is decided by the loader. Segments are scanned by several
+threads at once where there are several; reading releases the interpreter, and so do the loops over headers.
+
+Indexes are written aside and renamed, so a crash while recovering leaves the old one or the new one.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tidelog.disk.disk import Disk
+from tidelog.disk.file_pool import FilePool, OpenFile
+from tidelog.disk.names import INDEX, TIME_INDEX, rebuilt_file, segment_file
+from tidelog.errors import TidelogError, UnsupportedMagicError
+from tidelog.log.segment import Segment
+from tidelog.log.time_index import ENTRY as TIME_ENTRY
+from tidelog.record.headers import FIELDS, BatchHeaders, first_bad_checksum, walk_block
+from tidelog.record.indexing import IndexRun, index_batches
+from tidelog.record.outcomes import IndexStop
+
+READ_BYTES = 2 << 20
+_WALK_BATCHES = 4096
+_UNLIMITED = 1 << 31
+
+
+@dataclass(slots=True)
+class ScannedSegment:
+    """What a segment holds, as far as it is sound."""
+
+    base_offset: int
+    size_bytes: int
+    """Of the file."""
+    valid_bytes: int = 0
+    next_offset: int = 0
+    batch_count: int = 0
+    error: TidelogError | None = None
+    """Why the scan ended before the end of the file; None also where the last batch is merely cut off."""
+    has_overflow: bool = False
+    """A batch whose offset is too far above the base: the segment must be split."""
+    offset_entries: bytearray = field(default_factory=bytearray)
+    time_entries: bytearray = field(default_factory=bytearray)
+    epoch_starts: list[tuple[int, int]] = field(default_factory=list)
+    """Leader epochs in the order met, with the base offset of their first batch."""
+    max_timestamp_ms: int = -1
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the file ends with a whole batch."""
+        return self.valid_bytes == self.size_bytes
+
+
+def scan_segment(segment: Segment, *, index_interval_bytes: int, any_magic: bool = False) -> ScannedSegment:
+    """Read and check a segment from its beginning to its end, or to where it is no longer sound.
+
+    `any_magic` takes a batch of an unknown format for v2 if its CRC matches, as Kafka does: the magic is not covered by it.
+    """
+    pool = segment.pool
+    opened = segment.file.open()
+    scanned = ScannedSegment(segment.base_offset, segment.size_bytes, next_offset=segment.base_offset)
+    run = IndexRun(segment.base_offset, index_interval_bytes)
+    buffer = bytearray(min(READ_BYTES, max(1, segment.size_bytes)))
+    flat = np.empty(len(FIELDS) * _WALK_BATCHES, np.int64)
+    position = 0  # of the buffer's first byte in the file
+    held = 0  # bytes of a batch that the last piece cut off, now at the beginning of the buffer
+    while position + held < segment.size_bytes:
+        wanted = min(len(buffer) - held, segment.size_bytes - position - held)
+        held += pool.disk.read_into(opened.fd, memoryview(buffer)[held : held + wanted], position + held)
+        end = _scan_piece(buffer, held, position, flat, run, scanned, any_magic)
+        if scanned.error is not None or scanned.has_overflow or (end == 0 and position + held >= segment.size_bytes):
+            break
+        if end == 0:
+            # A batch larger than the buffer, or the file ends early.
+            size = int.from_bytes(buffer[8:12], "big") + 12
+            if size <= len(buffer) or wanted == 0:
+                break
+            buffer = bytearray(buffer[:held]) + bytearray(min(size, segment.size_bytes - position) - held)
+            continue
+        buffer[: held - end] = buffer[end:held]
+        position += end
+        held -= end
+    scanned.max_timestamp_ms = run.max_timestamp_ms
+    if run.max_timestamp_ms > run.last_time_entry_ms:
+        scanned.time_entries += TIME_ENTRY.pack(run.max_timestamp_ms, run.offset_of_max_timestamp - segment.base_offset)
+    if scanned.error is not None:
+        scanned.error.path = segment.file.path
+    return scanned
+
+
+def _scan_piece(
+    buffer: bytearray, size: int, file_position: int, flat: np.ndarray, run: IndexRun, scanned: ScannedSegment, any_magic: bool
+) -> int:
+    """Take in the whole batches of a piece of the file: where in the piece they end."""
+    view = memoryview(buffer)[:size]
+    position = 0
+    while True:
+        headers, error = walk_block(view, position, size, flat)
+        if any_magic and isinstance(error, UnsupportedMagicError) and len(headers) == 0:
+            buffer[position + 16] = 2  # in memory only
+            continue
+        good, bad_crc = first_bad_checksum(view, headers)
+        part = headers if bad_crc is None else headers[:good]
+        if len(part):
+            _take(part, file_position, run, scanned)
+            position = int(part.end_position)
+        if scanned.has_overflow or scanned.error is not None:
+            return position
+        stopped = bad_crc or error
+        if stopped is not None and not (any_magic and isinstance(stopped, UnsupportedMagicError)):
+            if stopped.position is not None:
+                stopped.position += file_position
+            scanned.error = stopped
+            return position
+        if len(headers) == 0:
+            return position
+
+
+def _take(headers: BatchHeaders, file_position: int, run: IndexRun, scanned: ScannedSegment) -> None:
+    start = file_position + int(headers.position[0])
+    indexed = index_batches(headers, run, start, free_offset_slots=_UNLIMITED, free_time_slots=_UNLIMITED)
+    if indexed.stop is IndexStop.OFFSET_OUT_OF_RANGE:
+        at = indexed.count_of_batches
+        if int(headers.last_offset[at]) < scanned.base_offset:
+            scanned.error = TidelogError(
+                "a batch lies below its segment's base offset",
+                position=file_position + int(headers.position[at]),
+                expected=f"offset {scanned.base_offset} or more",
+                found=int(headers.last_offset[at]),
+            )
+        else:
+            scanned.has_overflow = True
+        headers = headers[:at]
+        if at == 0:
+            return
+    scanned.offset_entries += indexed.offset_entries
+    scanned.time_entries += indexed.time_entries
+    scanned.batch_count += len(headers)
+    scanned.valid_bytes = file_position + int(headers.end_position)
+    scanned.next_offset = int(headers.last_offset[-1]) + 1
+    epochs = headers.partition_leader_epoch
+    changes = np.flatnonzero(np.diff(epochs, prepend=scanned.epoch_starts[-1][0] if scanned.epoch_starts else -1))
+    for change in changes.tolist():
+        scanned.epoch_starts.append((int(epochs[change]), int(headers.base_offset[change])))
+
+
+def write_indexes(disk: Disk, segment: Segment, scanned: ScannedSegment) -> None:
+    """Put the indexes that the scan built in the place of those that are there."""
+    for kind, entries in ((INDEX, scanned.offset_entries), (TIME_INDEX, scanned.time_entries)):
+        replace_index(disk, segment.directory, segment.base_offset, kind, bytes(entries))
+    segment.reindexed(len(scanned.offset_entries), len(scanned.time_entries))
+
+
+def replace_index(disk: Disk, directory: str, base_offset: int, kind: str, content: bytes) -> None:
+    """Write an index aside, sync it, and give it its name."""
+    aside = f"{directory}/{rebuilt_file(base_offset, kind)}"
+    opened = OpenFile(disk, disk.create(aside, exclusive=False))
+    disk.write(opened.fd, [content], 0)
+    disk.sync(opened.fd)
+    disk.rename(aside, f"{directory}/{segment_file(base_offset, kind)}")
+
+
+def keep_aside(pool: FilePool, segment: Segment, position: int, name: str) -> bool:
+    """Copy what follows `position` of a segment into a file of its own, durably. Nothing but zeros is not worth keeping: False."""
+    disk = pool.disk
+    source = segment.file.open()
+    buffer = memoryview(bytearray(1 << 20))
+    at = position
+    aside: OpenFile | None = None
+    while at < segment.size_bytes:
+        count = disk.read_into(source.fd, buffer[: min(len(buffer), segment.size_bytes - at)], at)
+        if count == 0:
+            break
+        piece = buffer[:count]
+        if aside is None and any(piece):
+            aside = pool.create(f"{segment.directory}/{name}", exclusive=False)
+        if aside is not None:
+            disk.write(aside.fd, [piece], at - position)
+        at += count
+    if aside is None:
+        return False
+    disk.sync(aside.fd)
+    disk.sync_directory(segment.directory)
+    return True

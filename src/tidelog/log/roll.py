@@ -1,0 +1,76 @@
+"""When does the active segment end? One decision, with its reason; facts in, answer out.
+
+`explain` and what-if ask the same function without acting.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from random import Random
+
+MAX_RELATIVE_OFFSET = 0x7FFFFFFF
+"""Indexes store offsets relative to the segment's base, in 31 bits."""
+
+
+class RollReason(Enum):
+    """Why a segment is rolled."""
+
+    SIZE = "the batches would take it past segment.bytes"
+    AGE = "its first batch is older than segment.ms allows"
+    OFFSET_INDEX_FULL = "its offset index is full"
+    TIME_INDEX_FULL = "its time index is full"
+    OFFSET_RANGE = "the last offset would be too far from its base offset"
+    ASKED = "it was asked for"
+
+
+@dataclass(frozen=True, slots=True)
+class RollLimits:
+    """What the settings of the log allow."""
+
+    segment_bytes: int
+    max_segment_ms: int
+    """`segment.ms`, or `max.compaction.lag.ms` where that is shorter and the log is compacted."""
+
+
+def roll_reason(
+    limits: RollLimits,
+    *,
+    size_bytes: int,
+    base_offset: int,
+    first_timestamp_ms: int | None,
+    created_ms: int,
+    jitter_ms: int,
+    is_offset_index_full: bool,
+    is_time_index_full: bool,
+    incoming_bytes: int,
+    incoming_last_offset: int,
+    incoming_max_timestamp_ms: int,
+    now_ms: int,
+) -> RollReason | None:
+    """Why the segment must be rolled before the incoming batches are appended, or None if they go into it.
+
+    `first_timestamp_ms` is the largest timestamp of the segment's first batch. Age is data time: an idle log never rolls, and old data
+    written today does not roll either. Only where the first batch has no timestamp does the clock of the wall count, from `created_ms`,
+    when this process opened or emptied the segment.
+    """
+    if size_bytes > limits.segment_bytes - incoming_bytes:
+        return RollReason.SIZE
+    if size_bytes > 0:
+        if first_timestamp_ms is not None and first_timestamp_ms >= 0:
+            waited_ms = incoming_max_timestamp_ms - first_timestamp_ms
+        else:
+            waited_ms = now_ms - created_ms
+        if waited_ms > limits.max_segment_ms - jitter_ms:
+            return RollReason.AGE
+    if is_offset_index_full:
+        return RollReason.OFFSET_INDEX_FULL
+    if is_time_index_full:
+        return RollReason.TIME_INDEX_FULL
+    if not 0 <= incoming_last_offset - base_offset <= MAX_RELATIVE_OFFSET:
+        return RollReason.OFFSET_RANGE
+    return None
+
+
+def draw_jitter(random: Random, *, segment_jitter_ms: int, segment_ms: int) -> int:
+    """What is taken off the age limit of one segment, so that many logs do not roll at once."""
+    limit = min(segment_jitter_ms, segment_ms)
+    return 0 if limit <= 0 else random.randrange(limit)

@@ -1,0 +1,288 @@
+"""A segment: one `.log` file of batches, with its offset index and its time index.
+
+Only the active segment, the last of its log, is written to. What has been appended is `end`: the next offset and the size of the file in
+one tuple, replaced whole. Bytes behind that size are a write that failed or is under way: nobody reads them, and they are cut off before
+anything else is written. Index entries, running timestamp and counters follow `end`; losing one of them to an interrupt is harmless.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tidelog.disk.disk import Buffer
+from tidelog.disk.file_pool import FilePool, OpenFile, PooledFile
+from tidelog.disk.names import INDEX, LOG, TIME_INDEX, segment_file
+from tidelog.log.offset_index import OffsetIndex
+from tidelog.log.time_index import TimeIndex, TimestampOffset
+from tidelog.record.headers import BatchHeaders
+from tidelog.record.indexing import IndexRun, index_batches
+from tidelog.record.layout import HEADER
+
+
+class SegmentEnd(NamedTuple):
+    """How far a segment goes."""
+
+    next_offset: int
+    """Known of the active segment only; -1 of the others, whose successor tells."""
+    size_bytes: int
+
+
+class Segment:
+    """One segment. Reading may be done from any thread; the log's lock is held for everything that changes it."""
+
+    __slots__ = (
+        "_first_timestamp_ms",
+        "_is_unsettled",
+        "_run",
+        "_writer",
+        "base_offset",
+        "created_ms",
+        "directory",
+        "end",
+        "file",
+        "has_index",
+        "has_time_index",
+        "index",
+        "jitter_ms",
+        "pool",
+        "stage",
+        "time_index",
+    )
+
+    def __init__(
+        self, pool: FilePool, directory: str, base_offset: int, *, size_bytes: int, index_bytes: int, time_index_bytes: int
+    ) -> None:
+        self.pool = pool
+        self.directory = directory
+        self.base_offset = base_offset
+        self.stage = ""
+        """The suffix of its files: nothing, `.cleaned`, `.swap`, `.deleted`."""
+        self.file = PooledFile(pool, self.path_of(LOG))
+        self.index = OffsetIndex(pool, self.path_of(INDEX), base_offset, size_bytes=index_bytes)
+        self.time_index = TimeIndex(pool, self.path_of(TIME_INDEX), base_offset, size_bytes=time_index_bytes)
+        self.has_index = self.has_time_index = True
+        """Whether the files were there when the segment was loaded."""
+        self.end = SegmentEnd(-1, size_bytes)
+        self.created_ms = 0
+        """When this process opened or emptied it; the age of a segment without timestamps is counted from here."""
+        self.jitter_ms = 0
+        self._writer: OpenFile | None = None
+        self._run: IndexRun | None = None
+        self._is_unsettled = False
+        self._first_timestamp_ms: int | None = None
+
+    def path_of(self, kind: str) -> str:
+        """Where one of its files is."""
+        return f"{self.directory}/{segment_file(self.base_offset, kind, self.stage)}"
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of batches."""
+        return self.end[1]
+
+    @property
+    def max_timestamp(self) -> TimestampOffset:
+        """The largest timestamp so far, with the last offset of its batch; (-1, base offset) if there is none.
+
+        Of a segment that was found on disk it is what the time index says.
+        """
+        if self._run is not None:
+            return TimestampOffset(self._run.max_timestamp_ms, self._run.offset_of_max_timestamp)
+        return self.time_index.last()
+
+    @property
+    def largest_timestamp_ms(self) -> int:
+        """The age of its newest record for retention and time look-up; without timestamps, when the file was last written."""
+        timestamp_ms = self.max_timestamp.timestamp_ms
+        return timestamp_ms if timestamp_ms >= 0 else self.pool.disk.mtime_ns(self.file.path) // 1_000_000
+
+    @property
+    def first_timestamp_ms(self) -> int | None:
+        """The largest timestamp of its first batch, by which its age is counted; None while it is empty."""
+        if self._first_timestamp_ms is None and self.end[1] > 0:
+            # Lazily: only the active segment is ever asked.
+            opened = self.file.open()
+            header = self.pool.disk.read(opened.fd, HEADER.size, 0)
+            if len(header) == HEADER.size:
+                fields = HEADER.unpack(header)
+                # A v1 message has its timestamp where a v2 batch has its last offset delta; v0 has none.
+                magic = fields[3]
+                self._first_timestamp_ms = (
+                    fields[8] if magic >= 2 else int.from_bytes(header[18:26], "big", signed=True) if magic == 1 else -1
+                )
+        return self._first_timestamp_ms
+
+    def activate(
+        self,
+        next_offset: int,
+        *,
+        segment_index_bytes: int,
+        index_interval_bytes: int,
+        created_ms: int,
+        jitter_ms: int,
+        file_bytes: int = 0,
+    ) -> None:
+        """Make it the segment that is appended to: files open for writing, indexes at their full size.
+
+        `file_bytes` is the size to which the `.log` is preallocated.
+        """
+        if self._writer is None:
+            self._writer = self.pool.open_for_writing(self.file.path)
+            self.file.keep(self._writer)
+        self.index.preallocate(segment_index_bytes)
+        self.time_index.preallocate(segment_index_bytes)
+        if file_bytes > self.size_bytes:
+            self.pool.disk.truncate(self._writer.fd, file_bytes)
+        self._start_run(index_interval_bytes)
+        self.created_ms = created_ms
+        self.jitter_ms = jitter_ms
+        self.end = SegmentEnd(next_offset, self.end[1])
+
+    def _start_run(self, interval_bytes: int) -> None:
+        """Count bytes since the last entry from here on, as Kafka does whenever it opens or cuts a segment."""
+        timestamp_ms, offset = self.time_index.last()
+        self._run = IndexRun(
+            self.base_offset,
+            interval_bytes,
+            last_time_entry_ms=timestamp_ms,
+            max_timestamp_ms=timestamp_ms,
+            offset_of_max_timestamp=offset,
+        )
+
+    @property
+    def writer(self) -> OpenFile:
+        """The file, open for writing."""
+        assert self._writer is not None, "only the active segment is written to"
+        return self._writer
+
+    def append(self, parts: Sequence[Buffer], size_bytes: int, last_offset: int, max_timestamp_ms: int) -> None:
+        """Append one batch. If anything is raised, nothing was appended once `settle` has been called."""
+        index, time_index, run = self.index, self.time_index, self._run
+        assert run is not None, "only the active segment is written to"
+        writer = self.writer
+        index.make_room()
+        time_index.make_room()
+        position = self.end[1]
+        self._is_unsettled = True
+        self.pool.disk.write(writer.fd, parts, position)
+        self.end = SegmentEnd(last_offset + 1, position + size_bytes)
+        self._is_unsettled = False
+        if position == 0:
+            self._first_timestamp_ms = max_timestamp_ms
+        # Room was checked before the roll was decided: an active segment takes at least one entry more.
+        _, offset_entry, time_entry = run.add_batch(position, size_bytes, last_offset, max_timestamp_ms, 1, 1)
+        if offset_entry:
+            index.append_bytes(offset_entry)
+            if time_entry:
+                time_index.append_bytes(time_entry)
+
+    def append_batches(self, batches: Buffer, headers: BatchHeaders) -> None:
+        """Append batches that lie one behind the other in `batches`, as one write."""
+        run = self._run
+        assert run is not None, "only the active segment is written to"
+        writer = self.writer
+        self.index.make_room()
+        self.time_index.make_room()
+        position = self.end[1]
+        self._is_unsettled = True
+        self.pool.disk.write(writer.fd, [batches], position)
+        self.end = SegmentEnd(int(headers.last_offset[-1]) + 1, position + len(batches))
+        self._is_unsettled = False
+        if position == 0:
+            self._first_timestamp_ms = int(headers.max_timestamp_ms[0])
+        entries = index_batches(
+            headers,
+            run,
+            position,
+            free_offset_slots=self.index.slots - self.index.entries,
+            free_time_slots=self.time_index.slots - 1 - self.time_index.entries,
+        )
+        self.index.append_bytes(entries.offset_entries)
+        self.time_index.append_bytes(entries.time_entries)
+
+    def _append_last_time_entry(self) -> None:
+        """The running maximum at the end of the segment, for which the time index has kept a slot."""
+        timestamp_ms, offset = self.max_timestamp
+        last_ms = self.time_index.last().timestamp_ms
+        if timestamp_ms > last_ms:
+            if self._run is not None:
+                self._run.last_time_entry_ms = timestamp_ms
+            self.time_index.maybe_append(timestamp_ms, offset, last_ms)
+
+    def settle(self) -> None:
+        """Cut off what a failed append left behind `end`."""
+        if self._is_unsettled:
+            self.pool.disk.truncate(self.writer.fd, self.end[1])
+            self._is_unsettled = False
+
+    def finish(self) -> None:
+        """No more batches will come, or the log is closed: the last time entry, and files cut to what is in them."""
+        self.settle()
+        self._append_last_time_entry()
+        self.index.trim()
+        self.time_index.trim()
+        writer = self.writer
+        if self.pool.disk.size(writer.fd) != self.end[1]:
+            self.pool.disk.truncate(writer.fd, self.end[1])
+
+    def sync(self) -> None:
+        """Make all its files durable."""
+        opened = self.file.open()
+        self.pool.disk.sync(opened.fd)
+        self.sync_indexes()
+
+    def sync_indexes(self) -> None:
+        """Make its indexes durable, as far as they are written."""
+        self.index.sync()
+        self.time_index.sync()
+
+    def close_writers(self) -> None:
+        """It is no longer active."""
+        self._writer = None
+        self.index.close_writer()
+        self.time_index.close_writer()
+
+    def truncate_to_position(self, offset: int, position: int, now_ms: int) -> None:
+        """Cut the `.log` at `position`, and drop index entries at or above `offset`, which is where the log goes on."""
+        disk = self.pool.disk
+        self._is_unsettled = True
+        self.end = SegmentEnd(offset, position)
+        self.index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        disk.truncate(self.writer.fd, position)
+        self._is_unsettled = False
+        if self._run is not None:
+            self._start_run(self._run.interval_bytes)
+        if position == 0:
+            self._first_timestamp_ms = None
+            self.created_ms = now_ms
+
+    def cut_file(self, position: int) -> None:
+        """Cut the `.log` at `position`, durably; only while loading, when nobody reads and nothing is active."""
+        opened = self.pool.open_for_writing(self.file.path)
+        self.pool.disk.truncate(opened.fd, position)
+        self.pool.disk.sync(opened.fd)
+        self.end = SegmentEnd(-1, position)
+
+    def reindexed(self, index_bytes: int, time_index_bytes: int) -> None:
+        """Its index files are others now, of these sizes."""
+        self.index.close()
+        self.time_index.close()
+        self.index = OffsetIndex(self.pool, self.path_of(INDEX), self.base_offset, size_bytes=index_bytes)
+        self.time_index = TimeIndex(self.pool, self.path_of(TIME_INDEX), self.base_offset, size_bytes=time_index_bytes)
+
+    def restaged(self, stage: str) -> None:
+        """Its files have another suffix now."""
+        self.stage = stage
+        self.file.path = self.path_of(LOG)
+        self.index.renamed(self.path_of(INDEX))
+        self.time_index.renamed(self.path_of(TIME_INDEX))
+
+    def forget(self) -> None:
+        """Let go of its files."""
+        self.close_writers()
+        self.file.drop()
+        self.index.close()
+        self.time_index.close()
+
+    def __repr__(self) -> str:
+        return f"Segment({self.base_offset}, {self.size_bytes} bytes)"

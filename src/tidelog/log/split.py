@@ -1,0 +1,76 @@
+"""Split a segment whose offsets are too far apart for its indexes.
+
+Brokers before 2.0 could write such segments, by compacting several into one. The batches are copied into new segments, each based at the
+base offset of its first batch and ended before its offsets go out of range, and swapped in.
+"""
+
+from tidelog.config import LogConfig
+from tidelog.disk.disk import Disk
+from tidelog.disk.file_pool import FilePool
+from tidelog.disk.names import CLEANED, INDEX, LOG, SEGMENT_KINDS, TIME_INDEX, segment_file
+from tidelog.log.recovery import scan_segment
+from tidelog.log.roll import MAX_RELATIVE_OFFSET
+from tidelog.log.segment import Segment
+from tidelog.log.segment_read import FoundBatch, next_batch
+from tidelog.log.swap import cleaned_to_swap, old_to_deleted, remove_deleted, swap_to_final
+
+_COPY_BYTES = 1 << 20
+
+
+def split_segment(pool: FilePool, segment: Segment, config: LogConfig) -> list[Segment]:
+    """Do it, and give back the new segments."""
+    disk = pool.disk
+    new: list[Segment] = []
+    for base_offset, start, end in pieces_of(segment):
+        _copy(disk, segment, start, end, f"{segment.directory}/{segment_file(base_offset, LOG, CLEANED)}")
+        piece = Segment(pool, segment.directory, base_offset, size_bytes=end - start, index_bytes=0, time_index_bytes=0)
+        piece.restaged(CLEANED)
+        scanned = scan_segment(piece, index_interval_bytes=config.index_interval_bytes)
+        for kind, entries in ((INDEX, scanned.offset_entries), (TIME_INDEX, scanned.time_entries)):
+            _write(disk, piece.path_of(kind), bytes(entries))
+        piece.reindexed(len(scanned.offset_entries), len(scanned.time_entries))
+        mtime_ns = disk.mtime_ns(segment.path_of(LOG))
+        for kind in SEGMENT_KINDS[:3]:
+            disk.set_mtime_ns(piece.path_of(kind), mtime_ns)
+        new.append(piece)
+    disk.sync_directory(segment.directory)
+    cleaned_to_swap(disk, segment.directory, new)
+    old_to_deleted(disk, segment.directory, [segment])
+    swap_to_final(disk, segment.directory, new)
+    remove_deleted(disk, segment)
+    return new
+
+
+def pieces_of(segment: Segment) -> list[tuple[int, int, int]]:
+    """Base offset, first and last byte of each part."""
+    pieces: list[tuple[int, int, int]] = []
+    position = 0
+    first: FoundBatch | None = None
+    while (batch := next_batch(segment, position)) is not None:
+        base_offset = batch.base_offset if batch.base_offset >= 0 else batch.last_offset
+        if first is None or batch.last_offset - pieces[-1][0] > MAX_RELATIVE_OFFSET:
+            first = batch
+            pieces.append((base_offset, batch.position, batch.position))
+        position = batch.position + batch.size_bytes
+        pieces[-1] = (pieces[-1][0], pieces[-1][1], position)
+    return pieces
+
+
+def _copy(disk: Disk, segment: Segment, start: int, end: int, path: str) -> None:
+    source = segment.file.open()
+    target = segment.pool.create(path, exclusive=False)
+    at = start
+    while at < end:
+        piece = disk.read(source.fd, min(_COPY_BYTES, end - at), at)
+        disk.write(target.fd, [piece], at - start)
+        at += len(piece)
+    disk.sync(target.fd)
+
+
+def _write(disk: Disk, path: str, content: bytes) -> None:
+    fd = disk.create(path, exclusive=False)
+    try:
+        disk.write(fd, [content], 0)
+        disk.sync(fd)
+    finally:
+        disk.close(fd)

@@ -1,0 +1,63 @@
+"""Which offset belongs to a time: Kafka's ListOffsets for one partition.
+
+A time is looked for in one segment only, the first whose largest timestamp is not before it. There the time index says from which offset
+on, the offset index says from which byte on, and batches and then records are looked at in order. So the answer is the first record in
+offset order that is not older; later records may well be older.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tidelog.log.segment import Segment
+from tidelog.log.segment_read import find_offset, find_time, read_batch
+from tidelog.record.seeking import record_at_time
+
+LATEST_TIMESTAMP = -1
+EARLIEST_TIMESTAMP = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL_TIMESTAMP = -4
+LATEST_TIERED_TIMESTAMP = -5
+EARLIEST_PENDING_UPLOAD_TIMESTAMP = -6
+"""Kafka's special values: what may be asked for instead of a time."""
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """A record by its offset and its timestamp; of the ends of the log the timestamp is -1."""
+
+    offset: int
+    timestamp_ms: int
+
+
+def offset_for_time(segments: Sequence[Segment], timestamp_ms: int, log_start_offset: int, end_position: int) -> OffsetAndTimestamp | None:
+    """The first record with this time or a later one. `end_position` is how far the last segment may be read."""
+    last = segments[-1]
+    for segment in segments:
+        if segment.largest_timestamp_ms >= timestamp_ms:
+            return _find_in(segment, timestamp_ms, log_start_offset, end_position if segment is last else segment.size_bytes)
+    return None
+
+
+def _find_in(segment: Segment, timestamp_ms: int, log_start_offset: int, max_position: int) -> OffsetAndTimestamp | None:
+    start = max(segment.time_index.lookup(timestamp_ms).offset, log_start_offset)
+    position = segment.index.lookup(start).position
+    if position >= max_position:
+        position = 0
+    while True:
+        found = find_time(segment, timestamp_ms, position, max_position)
+        if found is None:
+            return None
+        record = record_at_time(read_batch(segment, found), timestamp_ms, log_start_offset)
+        if record is not None:
+            return OffsetAndTimestamp(*record)
+        position = found.position + found.size_bytes
+
+
+def max_timestamp(segments: Sequence[Segment]) -> OffsetAndTimestamp | None:
+    """The first record with the largest timestamp of all."""
+    newest = max(segments, key=lambda segment: segment.max_timestamp.timestamp_ms)
+    timestamp_ms, offset = newest.max_timestamp
+    if timestamp_ms < 0:
+        return None
+    found = find_offset(newest, offset, newest.size_bytes)
+    record = None if found is None else record_at_time(read_batch(newest, found), timestamp_ms, 0)
+    return None if record is None else OffsetAndTimestamp(*record)

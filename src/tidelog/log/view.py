@@ -1,0 +1,46 @@
+"""The segments of a log as one immutable value, replaced whole: who reads takes a view and needs no lock."""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tidelog.log.segment import Segment
+
+
+class Bound(NamedTuple):
+    """An offset with its place: nothing at or behind it is read."""
+
+    offset: int
+    base_offset: int
+    """Of its segment."""
+    position: int
+    """Where in that segment it lies."""
+
+
+class View(NamedTuple):
+    """The segments in order. The last one is active."""
+
+    segments: tuple[Segment, ...]
+    base_offsets: tuple[int, ...]
+
+    @classmethod
+    def of(cls, segments: Iterable[Segment]) -> "View":
+        """A view of these segments."""
+        found = tuple(segments)
+        return cls(found, tuple(segment.base_offset for segment in found))
+
+    @property
+    def active(self) -> Segment:
+        """The segment that is appended to."""
+        return self.segments[-1]
+
+    def floor(self, offset: int) -> int:
+        """The place of the segment that holds an offset, if any does: the last whose base is not above it; -1 below the first."""
+        return bisect_right(self.base_offsets, offset) - 1
+
+    @property
+    def end(self) -> Bound:
+        """The log end offset with its place."""
+        active = self.segments[-1]
+        next_offset, size_bytes = active.end
+        return Bound(next_offset, active.base_offset, size_bytes)
