@@ -31,6 +31,7 @@ class Rule:
     position: int
     offset_slots: int
     time_slots: int
+    last_entry: int = -1
     offset_index: bytes = b""
     time_index: bytes = b""
 
@@ -41,12 +42,15 @@ class Rule:
         if self.bytes_since > self.interval_bytes:
             if len(self.offset_index) // 8 >= self.offset_slots:
                 return IndexStop.OFFSET_INDEX_FULL
+            if batch.last_offset <= self.last_entry:
+                return IndexStop.OFFSET_NOT_INCREASING
             if running[0] > self.last_time_ms:
                 if len(self.time_index) // 12 >= self.time_slots:
                     return IndexStop.TIME_INDEX_FULL
                 self.time_index += struct.pack(">qi", running[0], running[1] - BASE)
                 self.last_time_ms = running[0]
             self.offset_index += struct.pack(">ii", batch.last_offset - BASE, self.position)
+            self.last_entry = batch.last_offset
             self.bytes_since = 0
         self.running = running
         self.bytes_since += batch.size_bytes
@@ -59,7 +63,7 @@ def runs(draw: st.DrawFn) -> list[IndexedBatch]:
     offset = BASE + draw(st.sampled_from((0, 0, 0, 2**31 - 20)))
     batches = []
     for _ in range(draw(st.integers(0, 25))):
-        offset += draw(st.integers(1, 4))
+        offset += draw(st.sampled_from((1, 1, 1, 2, 3, 4, 0, -3)))
         last = draw(st.sampled_from((0, 0, 0, 0, 0, 0, -offset, -(2**33), 2**33))) + offset
         time = draw(st.one_of(st.integers(-1, 6), st.integers(2**40, 2**40 + 6), st.just(2**62)))
         batches.append(IndexedBatch(draw(st.integers(61, 300)), last, time))
@@ -86,10 +90,12 @@ def test_index_rule(batches: list[IndexedBatch], data: st.DataObject) -> None:
     time = data.draw(st.sampled_from((-1, 3, 2**40)))
     position = data.draw(st.sampled_from((0, 7, 2**31 - 10_000)))
     rule = Rule(interval, data.draw(st.integers(0, 400)), (time, BASE), time, position, data.draw(slots), data.draw(slots))
+    rule.last_entry = data.draw(st.sampled_from((-1, BASE, BASE + 3)))
     run = IndexRun(
         BASE,
         interval,
         bytes_since_last_entry=rule.bytes_since,
+        last_entry_offset=rule.last_entry,
         last_time_entry_ms=time,
         max_timestamp_ms=time,
         offset_of_max_timestamp=BASE,
@@ -117,6 +123,7 @@ def test_index_rule(batches: list[IndexedBatch], data: st.DataObject) -> None:
     assert (found.count_of_batches, found.stop) == (count, stop)
     for state in (run, single):
         assert state.bytes_since_last_entry == rule.bytes_since
+        assert state.last_entry_offset == rule.last_entry
         assert (state.max_timestamp_ms, state.offset_of_max_timestamp) == rule.running
         assert state.last_time_entry_ms == rule.last_time_ms
     last = struct.pack(">qi", rule.running[0], rule.running[1] - BASE) if rule.running[0] > rule.last_time_ms else b""

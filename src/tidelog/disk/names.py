@@ -30,7 +30,7 @@ LOCK = ".lock"
 OWN_SUFFIX = ".tidelog"
 TEMPORARY_SUFFIX = ".tmp"
 
-_SEGMENT_FILE = re.compile(r"(\d+)(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.cleaned|\.swap|\.deleted|\.clean|\.delete)?\Z")
+_SEGMENT_FILE = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.cleaned|\.swap|\.deleted|\.clean|\.delete)?\Z")
 _PARTITION = re.compile(r"(.+)-(\d+)\Z")
 _SUFFIXED_PARTITION = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}-(delete|future|stray)\Z")
 
@@ -72,6 +72,11 @@ def parse_segment_file(name: str) -> SegmentFile | None:
     return SegmentFile(int(match[1]), match[2], {OLD_CLEANED: CLEANED, OLD_DELETED: DELETED}.get(stage, stage))
 
 
+def is_foreign_segment_file(name: str) -> bool:
+    """Whether Kafka would take the file for one of a segment, though its name has no offset of twenty digits."""
+    return name.endswith(SEGMENT_KINDS) and _SEGMENT_FILE.match(name) is None
+
+
 def parse_partition(name: str) -> TopicPartition | None:
     """The partition whose directory has this name; None for any other name, also for one that waits to be deleted."""
     match = _PARTITION.match(name)
@@ -91,3 +96,8 @@ def cut_file(base_offset: int, position: int) -> str:
 def rebuilt_file(base_offset: int, kind: str) -> str:
     """An index while it is written anew."""
     return f"rebuilt-{base_offset:020d}{kind}{OWN_SUFFIX}"
+
+
+def is_rebuilt_file(name: str) -> bool:
+    """Whether it is such an index, left by a crash."""
+    return name.startswith("rebuilt-") and name.endswith(OWN_SUFFIX)

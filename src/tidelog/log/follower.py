@@ -1,6 +1,6 @@
 """What a follower checks before it appends batches with the offsets they have."""
 
-from tidelog.errors import UnexpectedOffsetError
+from tidelog.errors import RefusedBatchError, UnexpectedOffsetError
 from tidelog.record.headers import BatchHeaders, verify_checksums, walk_headers
 
 
@@ -17,6 +17,8 @@ def check_batches(batches: memoryview, log_end_offset: int, leader_epoch: int | 
     if len(headers) == 0:
         return headers
     verify_checksums(batches, headers)
+    if ((headers.partition_leader_epoch < 0) & (headers.magic == 2)).any():
+        raise RefusedBatchError("a batch without a leader epoch", kafka_error="UNKNOWN_SERVER_ERROR", hint="only leaders assign epochs")
     last_offsets = headers.last_offset
     out_of_order = (last_offsets[1:] <= last_offsets[:-1]).nonzero()[0]
     if len(out_of_order):

@@ -60,18 +60,14 @@ def prepare(
         batch, 0, len(batch), attributes, count, header[7], lowest_ms, highest_ms, scratch
     )
     is_control = bool(attributes & CONTROL_BIT)
-    if keyless and config.is_compacted and not is_control:
-        raise _keyless(batch)
     if attributes & TIMESTAMP_TYPE_BIT:
         # The sender claims append time, so that every record has the batch's largest timestamp.
-        if config.is_append_time or max_timestamp_ms == -1:
-            raise InvalidTimestampError("a batch stamped with append time by its sender", hint="only the log stamps append times")
-        if not lowest_ms <= max_timestamp_ms <= highest_ms:
-            raise _out_of_range(batch, lowest_ms, highest_ms)
+        is_misstamped = config.is_append_time or max_timestamp_ms == -1 or not lowest_ms <= max_timestamp_ms <= highest_ms
     else:
-        if out_of_range and not config.is_append_time:
-            raise _out_of_range(batch, lowest_ms, highest_ms)
+        is_misstamped = out_of_range > 0
         max_timestamp_ms = surveyed_ms
+    if is_misstamped or (keyless and config.is_compacted and not is_control):
+        raise _refused_records(batch, config, lowest_ms, highest_ms)
     codec = codec_of(attributes, ATTRIBUTES_POSITION)
     target = codec if config.compression_type == "producer" or (is_control and codec is Compression.NONE) else _target_codec(config)
     if config.is_append_time:
@@ -105,7 +101,11 @@ def check_header(batch: memoryview, config: LogConfig, *, is_client: bool) -> tu
         raise CorruptBatchError("a batch is cut off", expected=f"at least {HEADER_SIZE} bytes", found=size)
     header = HEADER.unpack_from(batch)
     if header[1] + LOG_OVERHEAD != size:
-        if header[1] + LOG_OVERHEAD < size:
+        claimed = header[1] + LOG_OVERHEAD
+        if claimed < HEADER_SIZE:
+            raise CorruptBatchError("a batch's size is too small", position=0, expected=f"at least {HEADER_SIZE}", found=claimed)
+        if claimed < size:
+            _check_crc(batch[:claimed], header)
             raise RefusedBatchError(
                 "bytes follow the batch", expected=f"{header[1] + LOG_OVERHEAD} bytes", found=size, hint="append_run takes several batches"
             )
@@ -114,11 +114,7 @@ def check_header(batch: memoryview, config: LogConfig, *, is_client: bool) -> tu
         raise RefusedBatchError("a batch to append has offsets already", expected="base offset 0", found=header[0])
     if size > config.max_message_bytes:
         raise MessageTooLargeError("a batch is larger than max.message.bytes", expected=f"at most {config.max_message_bytes}", found=size)
-    checksum = crc32c.crc32c(batch[ATTRIBUTES_POSITION:])
-    if checksum != header[4]:
-        raise ChecksumError(
-            "the CRC of a batch does not match", position=0, expected=f"{header[4]:#010x} as its header says", found=f"{checksum:#010x}"
-        )
+    _check_crc(batch, header)
     if is_client:
         if header[5] & CONTROL_BIT:
             raise RefusedBatchError("a control batch from a client", hint="markers are the coordinator's")
@@ -129,6 +125,14 @@ def check_header(batch: memoryview, config: LogConfig, *, is_client: bool) -> tu
         if header[9] >= 0 and header[11] < 0:
             raise RefusedBatchError("a producer id without a sequence", expected="base sequence 0 or more", found=header[11])
     return header
+
+
+def _check_crc(batch: memoryview, header: tuple[int, ...]) -> None:
+    checksum = crc32c.crc32c(batch[ATTRIBUTES_POSITION:])
+    if checksum != header[4]:
+        raise ChecksumError(
+            "the CRC of a batch does not match", position=0, expected=f"{header[4]:#010x} as its header says", found=f"{checksum:#010x}"
+        )
 
 
 def timestamp_range(config: LogConfig, now_ms: int) -> tuple[int, int]:
@@ -177,20 +181,26 @@ def _rebuild(batch: memoryview, config: LogConfig, codec: Compression, *, next_o
     return Prepared((encoded,), len(encoded), next_offset, next_offset + rebuilt[6], rebuilt[8])
 
 
-def _keyless(batch: memoryview) -> RefusedBatchError:
-    errors = tuple((index, "no key") for index, record in enumerate(RecordBatch(batch, 0, len(batch))) if record.key is None)
-    return RefusedBatchError("a compacted topic takes no records without a key", record_errors=errors)
-
-
-def _out_of_range(batch: memoryview, lowest_ms: int, highest_ms: int) -> InvalidTimestampError:
-    errors = tuple(
-        (index, f"timestamp {record.timestamp_ms}")
-        for index, record in enumerate(RecordBatch(batch, 0, len(batch)))
-        if record.timestamp_ms != -1 and not lowest_ms <= record.timestamp_ms <= highest_ms
-    )
-    return InvalidTimestampError(
-        "timestamps outside of what message.timestamp.before.max.ms and message.timestamp.after.max.ms allow",
-        expected=f"{lowest_ms} to {highest_ms}",
-        found=f"{len(errors)} outside",
-        record_errors=errors,
-    )
+def _refused_records(batch: memoryview, config: LogConfig, lowest_ms: int, highest_ms: int) -> RefusedBatchError:
+    """Which records are the reason, and why. A bad timestamp names the error, as in Kafka."""
+    errors: list[tuple[int, str]] = []
+    has_bad_time = False
+    source = RecordBatch(batch, 0, len(batch))
+    is_stamped = bool(source.attributes & TIMESTAMP_TYPE_BIT)
+    for index, record in enumerate(source):
+        timestamp_ms = record.timestamp_ms
+        if config.is_compacted and record.key is None and not source.is_control:
+            errors.append((index, "no key, and the topic is compacted"))
+        elif is_stamped and (config.is_append_time or timestamp_ms == -1):
+            errors.append((index, "stamped with append time by its sender, which only the log may do"))
+            has_bad_time = True
+        elif timestamp_ms != -1 and not lowest_ms <= timestamp_ms <= highest_ms:
+            errors.append((index, f"timestamp {timestamp_ms} is not between {lowest_ms} and {highest_ms}"))
+            has_bad_time = True
+    if has_bad_time:
+        return InvalidTimestampError(
+            "timestamps that the log does not take",
+            record_errors=tuple(errors),
+            hint="message.timestamp.before.max.ms and message.timestamp.after.max.ms set the limits",
+        )
+    return RefusedBatchError("a compacted topic takes no records without a key", record_errors=tuple(errors))

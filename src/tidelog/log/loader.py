@@ -1,8 +1,9 @@
 """Load a partition directory: Kafka's order of work, and what is different where Kafka would throw data away.
 
     1  leftovers of replaced and deleted segments are finished or undone      (`swap`)
-    2  index files without a `.log` go; segments whose index is missing or damaged get new ones
-    3  after an unclean stop, every segment from the recovery point on is read and checked      (`recovery`)
+    2  index files without a `.log` go      (`segment_files`)
+    3  segments from the recovery point on, after an unclean stop, and those whose index is missing or damaged are read and checked, and
+       get new indexes      (`recovery`)
     4  the end of the log is found in its last segment
     5  leader epochs are cut to the log
 
@@ -16,31 +17,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from tidelog.config import LogConfig
-from tidelog.disk.disk import Entry
 from tidelog.disk.file_pool import FilePool
-from tidelog.disk.names import (
-    INDEX,
-    LOG,
-    OWN_SUFFIX,
-    SEGMENT_KINDS,
-    TEMPORARY_SUFFIX,
-    TIME_INDEX,
-    TXN_INDEX,
-    cut_file,
-    parse_segment_file,
-    segment_file,
-)
+from tidelog.disk.names import LOG, OWN_SUFFIX, SEGMENT_KINDS, cut_file
 from tidelog.errors import DamagedLogError, TidelogError
 from tidelog.log.leader_epoch_cache import LeaderEpochCache
 from tidelog.log.load_report import Cut, LoadReport, Progress
-from tidelog.log.offset_index import ENTRY as OFFSET_ENTRY
 from tidelog.log.recovery import ScannedSegment, keep_aside, scan_segment, write_indexes
-from tidelog.log.roll import MAX_RELATIVE_OFFSET
 from tidelog.log.segment import Segment
+from tidelog.log.segment_files import are_plausible, create_segment, find_segments
 from tidelog.log.segment_read import find_last_batch
 from tidelog.log.split import split_segment
 from tidelog.log.swap import finish_or_undo
-from tidelog.log.time_index import ENTRY as TIME_ENTRY
 
 
 @dataclass(slots=True)
@@ -79,11 +66,8 @@ class Loader:
         epochs = LeaderEpochCache.load(disk, self.directory)
         while True:
             report.actions += finish_or_undo(self.pool, self.directory, disk.entries(self.directory))
-            segments = self._find_segments(report)
-            suspects = segments if not self.is_clean else []
-            to_recover = [segment for index, segment in enumerate(suspects) if self._reaches(segments, index, self.recovery_point)]
-            self._rebuild_indexes(segments, to_recover, epochs, report)
-            if not self._recover(segments, to_recover, epochs, report):
+            segments = find_segments(self.pool, self.directory, report.actions)
+            if not self._recover(segments, epochs, report):
                 break  # otherwise a segment was split, and all begins again
         next_offset = self._find_end(segments, epochs, report)
         if next_offset < self.log_start_offset:
@@ -99,99 +83,62 @@ class Loader:
         recovery_point = next_offset if self.is_clean else min(self.recovery_point, next_offset)
         return LoadedLog(segments, next_offset, log_start_offset, max(recovery_point, log_start_offset), epochs)
 
-    @staticmethod
-    def _reaches(segments: list[Segment], index: int, offset: int) -> bool:
-        """Whether a segment has offsets at or above `offset`."""
-        return index + 1 == len(segments) or segments[index + 1].base_offset > offset
+    def _reaches(self, segments: list[Segment], place: int) -> bool:
+        """Whether a segment has offsets at or above the recovery point."""
+        return place + 1 == len(segments) or segments[place + 1].base_offset > self.recovery_point
 
-    def _find_segments(self, report: LoadReport) -> list[Segment]:
-        disk = self.pool.disk
-        sizes: dict[int, dict[str, Entry]] = {}
-        for entry in disk.entries(self.directory):
-            parsed = parse_segment_file(entry.name)
-            if parsed is not None and not parsed.stage:
-                sizes.setdefault(parsed.base_offset, {})[parsed.kind] = entry
-            elif entry.name.startswith("rebuilt-") and entry.name.endswith(OWN_SUFFIX):
-                disk.remove(f"{self.directory}/{entry.name}")
-            elif entry.name.endswith(TEMPORARY_SUFFIX) and not entry.is_directory:
-                disk.remove(f"{self.directory}/{entry.name}")
-                report.actions.append(f"removed {entry.name}: a file that was not finished")
-        segments = []
-        for base_offset in sorted(sizes):
-            files = sizes[base_offset]
-            if LOG not in files:
-                for kind in (INDEX, TIME_INDEX, TXN_INDEX):
-                    if kind in files:
-                        disk.remove(f"{self.directory}/{files[kind].name}")
-                        report.actions.append(f"removed {files[kind].name}: there is no .log beside it")
-                continue
-            segment = Segment(
-                self.pool,
-                self.directory,
-                base_offset,
-                size_bytes=files[LOG].size_bytes,
-                index_bytes=files[INDEX].size_bytes if INDEX in files else 0,
-                time_index_bytes=files[TIME_INDEX].size_bytes if TIME_INDEX in files else 0,
-            )
-            segment.has_index = INDEX in files
-            segment.has_time_index = TIME_INDEX in files
-            segments.append(segment)
-        return segments
+    def _has_good_indexes(self, segments: list[Segment], place: int) -> bool:
+        """Whether the indexes can be used as they are. Kafka believes whatever there is, and only misses an `.index`."""
+        segment = segments[place]
+        if self.is_kafka_mode:
+            return segment.has_index
+        if segment.size_bytes == 0 and not segment.has_index:
+            return True
+        next_base = segments[place + 1].base_offset if place + 1 < len(segments) else None
+        return segment.has_index and segment.has_time_index and are_plausible(segment, next_base)
 
-    def _rebuild_indexes(self, segments: list[Segment], recovered: list[Segment], epochs: LeaderEpochCache, report: LoadReport) -> None:
-        """New indexes for segments that lack them, or whose indexes cannot be right, and that recovery will not look at anyway."""
-        skip = {id(segment) for segment in recovered}
-        for index, segment in enumerate(segments):
-            if id(segment) in skip:
-                continue
-            next_base = segments[index + 1].base_offset if index + 1 < len(segments) else None
-            if segment.has_index and (self.is_kafka_mode or (segment.has_time_index and _are_plausible(segment, next_base))):
-                continue
-            if not segment.has_index and segment.size_bytes == 0:
-                continue
-            scanned = self._scan(segment)
-            if not scanned.is_whole and index + 1 < len(segments) and not self.is_kafka_mode:
-                raise self._damaged(segment, scanned, segments[index + 1 :])
-            self._apply(segment, scanned, epochs, report)
-            report.rebuilt_indexes.append(segment.base_offset)
-
-    def _recover(self, segments: list[Segment], to_recover: list[Segment], epochs: LeaderEpochCache, report: LoadReport) -> bool:
-        """Check the segments from the recovery point on. True if one was split, so that everything has to be looked at again."""
-        total = sum(segment.size_bytes for segment in to_recover)
-        done_bytes = 0
-        for done, (segment, scanned) in enumerate(self._scan_all(to_recover), 1):
+    def _recover(self, segments: list[Segment], epochs: LeaderEpochCache, report: LoadReport) -> bool:
+        """Read and check what has to be. True if a segment was split, so that everything has to be looked at again."""
+        to_check = [
+            segment
+            for place, segment in enumerate(segments)
+            if (not self.is_clean and self._reaches(segments, place)) or not self._has_good_indexes(segments, place)
+        ]
+        total, done_bytes = sum(segment.size_bytes for segment in to_check), 0
+        for done, (segment, scanned) in enumerate(self._scan_all(to_check), 1):
             place = segments.index(segment)
-            behind = segments[place + 1 :]
             if scanned.has_overflow:
                 split_segment(self.pool, segment, self.config)
                 report.actions.append(f"split segment {segment.base_offset}: offsets too far from its base")
                 return True
-            if scanned.error is not None and "below its segment" in scanned.error.what:
-                raise DamagedLogError(
-                    scanned.error.what,
-                    path=segment.file.path,
-                    position=scanned.error.position,
-                    expected=scanned.error.expected,
-                    found=scanned.error.found,
-                    hint="salvage copies what is sound",
-                )
-            if not scanned.is_whole and any(later.size_bytes for later in behind) and not self.is_kafka_mode:
-                raise self._damaged(segment, scanned, behind)
+            self._judge(scanned, segment, segments[place + 1 :])
+            is_after_crash = not self.is_clean and self._reaches(segments, place)
             self._apply(segment, scanned, epochs, report)
-            report.recovered_segments.append(segment.base_offset)
+            (report.recovered_segments if is_after_crash else report.rebuilt_indexes).append(segment.base_offset)
             report.recovered_bytes += scanned.size_bytes
             done_bytes += scanned.size_bytes
             if self.progress is not None:
-                self.progress(Progress(done, len(to_recover), done_bytes, total))
-            if not scanned.is_whole:
-                for later in behind:
+                self.progress(Progress(done, len(to_check), done_bytes, total))
+            if not scanned.is_whole and is_after_crash:
+                for later in segments[place + 1 :]:
                     self._set_aside(later, f"behind the damage in segment {segment.base_offset}", report)
                 del segments[place + 1 :]
                 break
         return False
 
+    def _judge(self, scanned: ScannedSegment, segment: Segment, behind: list[Segment]) -> None:
+        """Stop before anything is changed, if what is wrong is not what a crash leaves."""
+        if scanned.is_below_base:
+            error = scanned.error
+            assert error is not None
+            raise DamagedLogError(
+                error.what, path=error.path, position=error.position, expected=error.expected, found=error.found, hint="use salvage"
+            )
+        if not scanned.is_whole and any(later.size_bytes for later in behind) and not self.is_kafka_mode:
+            raise self._damaged(segment, scanned, behind)
+
     def _scan(self, segment: Segment) -> ScannedSegment:
-        return scan_segment(segment, index_interval_bytes=self.config.index_interval_bytes, any_magic=self.is_kafka_mode)
+        return scan_segment(segment, index_interval_bytes=self.config.index_interval_bytes, is_kafka_mode=self.is_kafka_mode)
 
     def _scan_all(self, segments: list[Segment]) -> Iterator[tuple[Segment, ScannedSegment]]:
         """Scan in order, several at a time; never more than the workers ahead, since each result holds the indexes of its segment."""
@@ -288,32 +235,3 @@ class Loader:
             hint='nothing was changed; "repair" and "salvage" keep what is sound, recovery="kafka" drops all behind it as a broker would',
             findings=(scanned.error,) if scanned.error is not None else (),
         )
-
-
-def create_segment(pool: FilePool, directory: str, base_offset: int) -> Segment:
-    """A new, empty segment; left-over files of that name go first."""
-    for kind in SEGMENT_KINDS:
-        path = f"{directory}/{segment_file(base_offset, kind)}"
-        if pool.disk.exists(path):
-            pool.disk.remove(path)
-    pool.create(f"{directory}/{segment_file(base_offset, LOG)}")
-    return Segment(pool, directory, base_offset, size_bytes=0, index_bytes=0, time_index_bytes=0)
-
-
-def _are_plausible(segment: Segment, next_base: int | None) -> bool:
-    """Whether the last entries of both indexes could be right: whole entries, within the file, within the offsets of the segment."""
-    if segment.index.found_bytes % segment.index.entry_size or segment.time_index.found_bytes % segment.time_index.entry_size:
-        return False
-    highest = MAX_RELATIVE_OFFSET if next_base is None else next_base - 1 - segment.base_offset
-    entry = segment.index.read_last_entry()
-    if entry:
-        offset, position = OFFSET_ENTRY.unpack(entry)
-        # The first batch of a segment never has an entry, so no position is 0: zeros are what a crash leaves of a preallocated file.
-        if not (0 <= offset <= highest and 0 < position < segment.size_bytes):
-            return False
-    entry = segment.time_index.read_last_entry()
-    if entry:
-        timestamp_ms, offset = TIME_ENTRY.unpack(entry)
-        if not (0 <= offset <= highest and timestamp_ms >= 0) or (timestamp_ms == 0 and segment.time_index.entries > 1):
-            return False
-    return True

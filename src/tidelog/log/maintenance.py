@@ -7,10 +7,10 @@ that a reader in another process can finish. Readers in this process hold the fi
 from collections.abc import Iterable, Sequence
 
 from tidelog.errors import OffsetOutOfRangeError, RefusedBatchError
-from tidelog.log.loader import create_segment
 from tidelog.log.roll import RollReason
 from tidelog.log.segment import Segment
-from tidelog.log.segment_read import find_offset
+from tidelog.log.segment_files import create_segment
+from tidelog.log.segment_read import find_offset, largest_timestamp
 from tidelog.log.storage_errors import storage_error
 from tidelog.log.swap import cleaned_to_swap, old_to_deleted, remove_deleted, swap_to_final
 from tidelog.log.view import View
@@ -54,6 +54,7 @@ class Maintenance(Writing):
                 self._start_at(offset)
                 self.epochs.clear()
                 self.log_start_offset = offset
+                self.high_watermark = self.view.end
                 self._lower(offset)
             except OSError as error:
                 self.fail(error)
@@ -71,6 +72,7 @@ class Maintenance(Writing):
         if segment is not view.active:
             self._activate(segment, offset)
         segment.truncate_to_position(offset, position, self.clock())
+        segment.resume(largest_timestamp(segment))
         self._guard_sync(segment.sync)
 
     def _start_at(self, offset: int) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from tidelog.disk.disk import Disk
 from tidelog.disk.file_pool import FilePool, OpenFile
 from tidelog.disk.names import INDEX, TIME_INDEX, rebuilt_file, segment_file
-from tidelog.errors import TidelogError, UnsupportedMagicError
+from tidelog.errors import CorruptBatchError, TidelogError, UnsupportedMagicError
 from tidelog.log.segment import Segment
 from tidelog.log.time_index import ENTRY as TIME_ENTRY
 from tidelog.record.headers import FIELDS, BatchHeaders, first_bad_checksum, walk_block
@@ -40,6 +40,10 @@ class ScannedSegment:
     """Why the scan ended before the end of the file; None also where the last batch is merely cut off."""
     has_overflow: bool = False
     """A batch whose offset is too far above the base: the segment must be split."""
+    falls: bool = False
+    """Offsets go down where an index entry is due; known in the mode "kafka" only."""
+    is_below_base: bool = False
+    """A batch whose offset is below the base: the segment is not what its name says."""
     offset_entries: bytearray = field(default_factory=bytearray)
     time_entries: bytearray = field(default_factory=bytearray)
     epoch_starts: list[tuple[int, int]] = field(default_factory=list)
@@ -52,10 +56,11 @@ class ScannedSegment:
         return self.valid_bytes == self.size_bytes
 
 
-def scan_segment(segment: Segment, *, index_interval_bytes: int, any_magic: bool = False) -> ScannedSegment:
+def scan_segment(segment: Segment, *, index_interval_bytes: int, is_kafka_mode: bool = False) -> ScannedSegment:
     """Read and check a segment from its beginning to its end, or to where it is no longer sound.
 
-    `any_magic` takes a batch of an unknown format for v2 if its CRC matches, as Kafka does: the magic is not covered by it.
+    As Kafka does it, a batch of an unknown format is taken for v2 if its CRC matches, since the magic is not covered by it; and offsets
+    that fall are noticed only where they get index entries, and then nothing of the segment counts.
     """
     pool = segment.pool
     opened = segment.file.open()
@@ -68,7 +73,7 @@ def scan_segment(segment: Segment, *, index_interval_bytes: int, any_magic: bool
     while position + held < segment.size_bytes:
         wanted = min(len(buffer) - held, segment.size_bytes - position - held)
         held += pool.disk.read_into(opened.fd, memoryview(buffer)[held : held + wanted], position + held)
-        end = _scan_piece(buffer, held, position, flat, run, scanned, any_magic)
+        end = _scan_piece(buffer, held, position, flat, run, scanned, is_kafka_mode)
         if scanned.error is not None or scanned.has_overflow or (end == 0 and position + held >= segment.size_bytes):
             break
         if end == 0:
@@ -84,31 +89,37 @@ def scan_segment(segment: Segment, *, index_interval_bytes: int, any_magic: bool
     scanned.max_timestamp_ms = run.max_timestamp_ms
     if run.max_timestamp_ms > run.last_time_entry_ms:
         scanned.time_entries += TIME_ENTRY.pack(run.max_timestamp_ms, run.offset_of_max_timestamp - segment.base_offset)
+    if scanned.falls:
+        scanned.valid_bytes, scanned.next_offset, scanned.batch_count = 0, segment.base_offset, 0
+        scanned.offset_entries, scanned.time_entries = bytearray(), bytearray()
     if scanned.error is not None:
         scanned.error.path = segment.file.path
     return scanned
 
 
 def _scan_piece(
-    buffer: bytearray, size: int, file_position: int, flat: np.ndarray, run: IndexRun, scanned: ScannedSegment, any_magic: bool
+    buffer: bytearray, size: int, file_position: int, flat: np.ndarray, run: IndexRun, scanned: ScannedSegment, is_kafka_mode: bool
 ) -> int:
     """Take in the whole batches of a piece of the file: where in the piece they end."""
     view = memoryview(buffer)[:size]
     position = 0
     while True:
         headers, error = walk_block(view, position, size, flat)
-        if any_magic and isinstance(error, UnsupportedMagicError) and len(headers) == 0:
+        if is_kafka_mode and isinstance(error, UnsupportedMagicError) and len(headers) == 0:
             buffer[position + 16] = 2  # in memory only
             continue
         good, bad_crc = first_bad_checksum(view, headers)
         part = headers if bad_crc is None else headers[:good]
         if len(part):
-            _take(part, file_position, run, scanned)
-            position = int(part.end_position)
+            if not is_kafka_mode:
+                part = _rising(part, file_position, scanned)
+            if len(part):
+                _take(part, file_position, run, scanned)
+                position = int(part.end_position)
         if scanned.has_overflow or scanned.error is not None:
             return position
         stopped = bad_crc or error
-        if stopped is not None and not (any_magic and isinstance(stopped, UnsupportedMagicError)):
+        if stopped is not None and not (is_kafka_mode and isinstance(stopped, UnsupportedMagicError)):
             if stopped.position is not None:
                 stopped.position += file_position
             scanned.error = stopped
@@ -117,13 +128,31 @@ def _scan_piece(
             return position
 
 
+def _rising(headers: BatchHeaders, file_position: int, scanned: ScannedSegment) -> BatchHeaders:
+    """The batches up to the first whose last offset is not above that of the one before it."""
+    last_offsets = headers.last_offset
+    previous = np.concatenate(([scanned.next_offset - 1], last_offsets[:-1]))
+    falling = np.flatnonzero((last_offsets <= previous) & (last_offsets >= scanned.base_offset))
+    if len(falling) == 0:
+        return headers
+    at = int(falling[0])
+    scanned.error = CorruptBatchError(
+        "offsets of batches go back",
+        position=file_position + int(headers.position[at]),
+        expected=f"a last offset above {int(previous[at])}",
+        found=int(last_offsets[at]),
+    )
+    return headers[:at]
+
+
 def _take(headers: BatchHeaders, file_position: int, run: IndexRun, scanned: ScannedSegment) -> None:
     start = file_position + int(headers.position[0])
     indexed = index_batches(headers, run, start, free_offset_slots=_UNLIMITED, free_time_slots=_UNLIMITED)
     if indexed.stop is IndexStop.OFFSET_OUT_OF_RANGE:
         at = indexed.count_of_batches
         if int(headers.last_offset[at]) < scanned.base_offset:
-            scanned.error = TidelogError(
+            scanned.is_below_base = True
+            scanned.error = CorruptBatchError(
                 "a batch lies below its segment's base offset",
                 position=file_position + int(headers.position[at]),
                 expected=f"offset {scanned.base_offset} or more",
@@ -132,8 +161,11 @@ def _take(headers: BatchHeaders, file_position: int, run: IndexRun, scanned: Sca
         else:
             scanned.has_overflow = True
         headers = headers[:at]
-        if at == 0:
-            return
+    elif indexed.stop is IndexStop.OFFSET_NOT_INCREASING:
+        scanned.falls = True
+        scanned.error = CorruptBatchError("offsets of batches go back", position=start)
+    if len(headers) == 0:
+        return
     scanned.offset_entries += indexed.offset_entries
     scanned.time_entries += indexed.time_entries
     scanned.batch_count += len(headers)

@@ -137,12 +137,19 @@ class Segment:
         self.jitter_ms = jitter_ms
         self.end = SegmentEnd(next_offset, self.end[1])
 
+    def resume(self, running: TimestampOffset) -> None:
+        """Go on with this running maximum, which is larger than what the time index knows."""
+        assert self._run is not None
+        self._run.max_timestamp_ms, self._run.offset_of_max_timestamp = running
+
     def _start_run(self, interval_bytes: int) -> None:
         """Count bytes since the last entry from here on, as Kafka does whenever it opens or cuts a segment."""
         timestamp_ms, offset = self.time_index.last()
+        last_entry = self.index.last()
         self._run = IndexRun(
             self.base_offset,
             interval_bytes,
+            last_entry_offset=-1 if last_entry is None else last_entry.offset,
             last_time_entry_ms=timestamp_ms,
             max_timestamp_ms=timestamp_ms,
             offset_of_max_timestamp=offset,
@@ -196,6 +203,11 @@ class Segment:
             free_offset_slots=self.index.slots - self.index.entries,
             free_time_slots=self.time_index.slots - 1 - self.time_index.entries,
         )
+        if entries.count_of_batches < len(headers):
+            # An index is full in the middle of the call: the rest gets no entries, but counts for the largest timestamp.
+            rest = headers[entries.count_of_batches :]
+            at = position + int(rest.position[0]) - int(headers.position[0])
+            index_batches(rest, run, at, free_offset_slots=len(rest), free_time_slots=len(rest))
         self.index.append_bytes(entries.offset_entries)
         self.time_index.append_bytes(entries.time_entries)
 

@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 from tidelog.disk.file_pool import OpenFile
 from tidelog.errors import BatchTooLargeError, TidelogError
+from tidelog.log.offset_index import OffsetPosition
 from tidelog.log.segment import Segment
+from tidelog.log.time_index import TimestampOffset
 from tidelog.record.batch import RecordBatch
 from tidelog.record.faults import fault_error
 from tidelog.record.headers import walk_headers
@@ -106,6 +108,8 @@ def _cut(
 def find_offset(segment: Segment, offset: int, max_position: int) -> FoundBatch | None:
     """The first batch whose last offset is `offset` or more, whole before `max_position`."""
     entry = segment.index.lookup(offset)
+    if entry.position < 0:
+        entry = OffsetPosition(segment.base_offset, 0)
     if entry.position:
         # The entry's batch ends where the entry says, or before it: Kafka up to 3.9.0 stored the last offset of a whole call with the
         # position of its first batch. Anything else is no entry of this log.
@@ -162,7 +166,7 @@ def next_batch(segment: Segment, position: int) -> FoundBatch | None:
 def find_last_batch(segment: Segment) -> FoundBatch | None:
     """The last whole batch, found by walking from the last index entry. Framing that cannot be raises."""
     entry = segment.index.last()
-    position = 0 if entry is None or entry.position >= segment.size_bytes else entry.position
+    position = 0 if entry is None or not 0 < entry.position < segment.size_bytes else entry.position
     last = None
     while (found := next_batch(segment, position)) is not None:
         last = found
@@ -174,3 +178,14 @@ def next_offset_of(segment: Segment) -> int:
     """One past the last offset in the segment; its base offset if it is empty."""
     last = find_last_batch(segment)
     return segment.base_offset if last is None else last.last_offset + 1
+
+
+def largest_timestamp(segment: Segment) -> TimestampOffset:
+    """The largest timestamp of a segment: the last entry of the time index, or what the batches behind it say."""
+    largest = segment.time_index.last()
+    position = segment.index.lookup(largest.offset).position
+    while (found := next_batch(segment, position)) is not None:
+        if found.max_timestamp_ms > largest.timestamp_ms:
+            largest = TimestampOffset(found.max_timestamp_ms, found.last_offset)
+        position = found.position + found.size_bytes
+    return largest

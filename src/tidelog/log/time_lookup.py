@@ -53,11 +53,9 @@ def _find_in(segment: Segment, timestamp_ms: int, log_start_offset: int, max_pos
 
 
 def max_timestamp(segments: Sequence[Segment]) -> OffsetAndTimestamp | None:
-    """The first record with the largest timestamp of all."""
+    """The first record with the largest timestamp of all; where there are no timestamps, the first record, as in Kafka."""
     newest = max(segments, key=lambda segment: segment.max_timestamp.timestamp_ms)
     timestamp_ms, offset = newest.max_timestamp
-    if timestamp_ms < 0:
-        return None
     found = find_offset(newest, offset, newest.size_bytes)
     record = None if found is None else record_at_time(read_batch(newest, found), timestamp_ms, 0)
     return None if record is None else OffsetAndTimestamp(*record)

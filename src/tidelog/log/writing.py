@@ -10,10 +10,10 @@ from tidelog.log.append_info import AppendInfo
 from tidelog.log.follower import check_batches, first_offset, roll_base
 from tidelog.log.leader import Prepared, prepare
 from tidelog.log.leader_run import check_run, joined
-from tidelog.log.loader import create_segment
 from tidelog.log.log_state import LogState
-from tidelog.log.roll import RollReason, roll_reason
+from tidelog.log.roll import MAX_RELATIVE_OFFSET, RollReason, roll_reason
 from tidelog.log.segment import Segment
+from tidelog.log.segment_files import create_segment
 from tidelog.log.storage_errors import storage_error
 from tidelog.log.view import View
 from tidelog.record.assign import assign_batches
@@ -138,6 +138,13 @@ class Writing(LogState):
             last, newest = int(headers.last_offset[-1]), int(headers.max_timestamp_ms.max())
             data = batches[: headers.end_position]
             active = self._make_room(len(data), roll_base(headers, end_offset), last, newest, now_ms)
+            if last - active.base_offset > MAX_RELATIVE_OFFSET:
+                raise RefusedBatchError(
+                    "one call spans more offsets than a segment can have",
+                    expected=f"at most {active.base_offset + MAX_RELATIVE_OFFSET}",
+                    found=last,
+                    kafka_error="UNKNOWN_SERVER_ERROR",
+                )
             before = self.epochs.entries
             try:
                 epochs = headers.partition_leader_epoch

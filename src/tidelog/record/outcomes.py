@@ -20,3 +20,5 @@ class IndexStop(IntEnum):
     TIME_INDEX_FULL = 3
     POSITION_OUT_OF_RANGE = 4
     """The batch starts too far into the file for 31 bits, and is due for an entry."""
+    OFFSET_NOT_INCREASING = 5
+    """The batch is due for an entry, and its last offset is not above that of the last entry."""

@@ -149,11 +149,12 @@ def test_what_the_caller_must_not_do() -> None:
             assign_header(byte_view(PLAIN), position, size, is_append_time=True, max_timestamp_ms=5, **facts)
 
 
-# What happens to a log besides appends does not change the headers of batches; but batches that were cut off are no longer there.
+# What happens to a log besides appends does not change the headers of batches, but those that were cut off are no longer there. A log that
+# was there before may have torn bytes in front of what is appended.
 LEADER_CASES = [
     path.parent
     for path in sorted((GOLDEN / "partitions").glob("*/case.json"))
-    if json.loads(path.read_text())["config"].get("compression.type", "producer") == "producer"
+    if not (path.parent / "initial").exists() and json.loads(path.read_text())["config"].get("compression.type", "producer") == "producer"
 ]
 
 

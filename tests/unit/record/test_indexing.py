@@ -61,6 +61,7 @@ def state(run: IndexRun) -> tuple[int, ...]:
         run.base_offset,
         run.interval_bytes,
         run.bytes_since_last_entry,
+        run.last_entry_offset,
         run.last_time_entry_ms,
         run.max_timestamp_ms,
         run.offset_of_max_timestamp,
@@ -77,7 +78,7 @@ def test_every_batch_but_the_first_with_interval_0() -> None:
     # The third batch is not newer: its time entry is left out, and the running maximum stays the second's.
     assert time_entries(found.time_entries) == [(TIME + 5, 3), (TIME + 6, 7)]
     assert (found.count_of_batches, found.stop) == (4, IndexStop.NONE)
-    assert state(run) == (BASE, 0, SIZE, TIME + 6, TIME + 6, BASE + 7)
+    assert state(run) == (BASE, 0, SIZE, BASE + 7, TIME + 6, TIME + 6, BASE + 7)
 
 
 def test_the_interval_has_to_be_passed_not_reached() -> None:
@@ -165,11 +166,25 @@ def test_full_indexes() -> None:
         assert state(run) == state(before)
 
 
+def test_offsets_that_do_not_increase() -> None:
+    """The offset index is sorted: Kafka refuses such a batch, but only if it is due for an entry."""
+    data = batches(TIME, TIME + 1) + batches(TIME + 2, first_offset=BASE + 2)
+    run = IndexRun(BASE, 0)
+    found = index(walk_headers(data), run)
+    assert (found.count_of_batches, found.stop) == (2, IndexStop.OFFSET_NOT_INCREASING)
+    assert run.max_timestamp_ms == TIME + 1
+    assert index(walk_headers(data), IndexRun(BASE, SIZE)).stop is IndexStop.NONE
+    for last_entry, stop in ((BASE + 2, IndexStop.NONE), (BASE + 3, IndexStop.OFFSET_NOT_INCREASING)):
+        assert index(walk_headers(batches(TIME, TIME)), IndexRun(BASE, 0, last_entry_offset=last_entry)).stop is stop
+
+
 def test_a_position_beyond_31_bits() -> None:
     headers = walk_headers(batches(TIME, TIME + 1, TIME + 2))
     found = index(headers, IndexRun(BASE, 0), 2**31 - 1 - SIZE)
     assert (found.count_of_batches, found.stop) == (2, IndexStop.POSITION_OUT_OF_RANGE)
     assert offset_entries(found.offset_entries) == [(3, 2**31 - 1)]
+    found = index(headers, IndexRun(BASE, 0), 2**31 - SIZE)
+    assert (found.count_of_batches, found.stop) == (1, IndexStop.POSITION_OUT_OF_RANGE)
 
 
 def test_where_the_headers_were_walked_does_not_matter() -> None:

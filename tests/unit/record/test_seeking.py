@@ -1,18 +1,21 @@
 """Finding batches in a buffer by offset and by time, and records by time: every format, cut buffers, bad framing, bad records."""
 
 import struct
+from collections.abc import Callable
 
 import pytest
 
 from tests.support.batches import TIME, batch_of_payload, message, patched, varint
 from tests.support.golden import GoldenLog, golden_logs
 from tidelog.errors import CorruptBatchError, InvalidRecordError, UnsupportedMagicError
-from tidelog.record import Compression, LegacyBatch, RecordBatch, encode_batches, read_batches
+from tidelog.record import Compression, LegacyBatch, RecordBatch, encode_batches, read_batches, walk_headers
 from tidelog.record.compression import compress
 from tidelog.record.kernel import seek
 from tidelog.record.seeking import Seek, find_batch, find_batch_by_time, raise_framing, record_at_time
 
 FAR = 2**40
+
+Find = Callable[[bytes, int, int, int], tuple[int, int, int, int, int, int]]
 
 PLAIN_V0 = message(FAR, b"k", b"v", magic=0)
 PLAIN_V1 = message(FAR + 1, b"k", b"v", timestamp=TIME)
@@ -89,16 +92,26 @@ def test_bounds_beyond_the_buffer(start: int, end: int) -> None:
         (V2[:8] + struct.pack(">i", -(2**31)) + V2[12:], CorruptBatchError, "too small at byte {0}: expected .* found -2147483636"),
         (V2[:16] + b"\x03" + V2[17:], UnsupportedMagicError, "unknown magic at byte {16}: expected 0, 1 or 2, found 3"),
         (V2[:16] + b"\xff" + V2[17:], UnsupportedMagicError, "unknown magic at byte {16}: expected 0, 1 or 2, found 255"),
+        (V2[:8] + struct.pack(">i", 13) + V2[12:16] + b"\xff" + V2[17:], CorruptBatchError, "too small at byte {0}: expected at least 26"),
     ],
 )
-def test_bad_framing(find: object, data: bytes, error: type[Exception], text: str) -> None:
+def test_bad_framing(find: Find, data: bytes, error: type[Exception], text: str) -> None:
     for place in (0, 16):
         text = text.replace(f"{{{place}}}", str(len(V2) + place))
     log = V2 + data
-    answer = find_batch(log, 0, len(log), 2**62) if find is find_batch else find_batch_by_time(log, 0, len(log), 2**62)
+    answer = find(log, 0, len(log), 2**62)
     assert answer[0] < 0
-    with pytest.raises(error, match=text):
+    with pytest.raises(error, match=text) as caught:
         raise_framing(answer)
+    with pytest.raises(error) as walked:
+        walk_headers(log)
+    assert str(caught.value) == str(walked.value)
+
+
+@pytest.mark.parametrize("find", [find_batch, find_batch_by_time])
+def test_less_than_18_bytes_are_no_header(find: Find) -> None:
+    assert find(V2 + bytes(17), 0, len(V2) + 17, 2**62)[:2] == (Seek.RAN_OUT, len(V2))
+    assert find(V2 + bytes(18), 0, len(V2) + 18, 2**62)[0] < 0
 
 
 def test_the_kernel_has_the_statuses_too() -> None:

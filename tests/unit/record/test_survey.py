@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from tidelog.record.compression import compress
 from tidelog.record.survey import Scratch, Surveys, survey_batches, survey_one
 from tidelog.record.views import byte_view
 
-WIDE = {"lowest_ms": -(2**63), "highest_ms": 2**63 - 1}
+WIDE: dict[str, Any] = {"lowest_ms": -(2**63), "highest_ms": 2**63 - 1}
 SCRATCH = Scratch()
 
 

@@ -4,12 +4,13 @@ from libc.stdint cimport int64_t, uint8_t
 
 from tidelog.record.kernel.encode cimport put_int
 
-cdef int64_t OFFSET_OUT_OF_RANGE, OFFSET_INDEX_FULL, TIME_INDEX_FULL, POSITION_OUT_OF_RANGE, OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, MAX_INT32
+cdef int64_t OFFSET_OUT_OF_RANGE, OFFSET_INDEX_FULL, TIME_INDEX_FULL, POSITION_OUT_OF_RANGE, OFFSET_NOT_INCREASING
+cdef int64_t OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, MAX_INT32
 
 @cython.final
 cdef class IndexRun:
     cdef public int64_t base_offset, interval_bytes, bytes_since_last_entry, last_time_entry_ms, max_timestamp_ms
-    cdef public int64_t offset_of_max_timestamp
+    cdef public int64_t offset_of_max_timestamp, last_entry_offset
 
     cpdef IndexRun copy(self)
 

@@ -28,6 +28,7 @@ OFFSET_OUT_OF_RANGE = int(IndexStop.OFFSET_OUT_OF_RANGE)
 OFFSET_INDEX_FULL = int(IndexStop.OFFSET_INDEX_FULL)
 TIME_INDEX_FULL = int(IndexStop.TIME_INDEX_FULL)
 POSITION_OUT_OF_RANGE = int(IndexStop.POSITION_OUT_OF_RANGE)
+OFFSET_NOT_INCREASING = int(IndexStop.OFFSET_NOT_INCREASING)
 OFFSET_ENTRY_SIZE = 8
 TIME_ENTRY_SIZE = 12
 MAX_INT32 = 0x7FFFFFFF
@@ -40,6 +41,7 @@ class IndexRun:
         "base_offset",
         "bytes_since_last_entry",
         "interval_bytes",
+        "last_entry_offset",
         "last_time_entry_ms",
         "max_timestamp_ms",
         "offset_of_max_timestamp",
@@ -51,14 +53,16 @@ class IndexRun:
         interval_bytes: int,
         *,
         bytes_since_last_entry: int = 0,
+        last_entry_offset: int = -1,
         last_time_entry_ms: int = -1,
         max_timestamp_ms: int = -1,
         offset_of_max_timestamp: int = -1,
     ) -> None:
-        """A segment that is opened again goes on with the last entry of its time index, as last entry and as running maximum."""
+        """A segment opened again goes on with the last entries of its indexes; that of the time index is the running maximum too."""
         self.base_offset = base_offset
         self.interval_bytes = interval_bytes
         self.bytes_since_last_entry = bytes_since_last_entry
+        self.last_entry_offset = last_entry_offset
         self.last_time_entry_ms = last_time_entry_ms
         self.max_timestamp_ms = max_timestamp_ms
         self.offset_of_max_timestamp = offset_of_max_timestamp
@@ -69,6 +73,7 @@ class IndexRun:
             self.base_offset,
             self.interval_bytes,
             bytes_since_last_entry=self.bytes_since_last_entry,
+            last_entry_offset=self.last_entry_offset,
             last_time_entry_ms=self.last_time_entry_ms,
             max_timestamp_ms=self.max_timestamp_ms,
             offset_of_max_timestamp=self.offset_of_max_timestamp,
@@ -174,6 +179,8 @@ class IndexRun:
                 return -POSITION_OUT_OF_RANGE
             if free_offset_slots < 1:
                 return -OFFSET_INDEX_FULL
+            if last_offset <= self.last_entry_offset:
+                return -OFFSET_NOT_INCREASING
             written = 1
             if running_max > self.last_time_entry_ms:
                 if free_time_slots < 1:
@@ -184,6 +191,7 @@ class IndexRun:
                 self.last_time_entry_ms = running_max
             put_int(o, offset_at, relative_offset, 4)
             put_int(o, offset_at + 4, position, 4)
+            self.last_entry_offset = last_offset
             self.bytes_since_last_entry = 0
         self.max_timestamp_ms = running_max
         self.offset_of_max_timestamp = running_offset
