@@ -45,7 +45,7 @@ def recover(folder: Path, work: Path) -> list[str]:
     return differences + [f"closed: {line}" for line in file_differences(folder / "closed", directory)]
 
 
-CLEAN_BUT_DAMAGED = {
+CLEAN_BUT_DAMAGED: dict[str, int | type[DamagedLogError]] = {
     "garbage-tail-clean": DamagedLogError,
     "index-garbage-clean": 8,
     "torn-5-clean": 7,
