@@ -2,6 +2,7 @@ import org.apache.kafka.common.utils.AppInfoParser;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.server.util.KafkaScheduler;
+import org.apache.kafka.server.util.Scheduler;
 import org.apache.kafka.storage.internals.log.LogConfig;
 import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
 import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
@@ -52,7 +53,7 @@ public final class LogBench {
         scheduler.startup();
         Job job = switch (args[0]) {
             case "append" -> new LogAppendBench(options, scheduler);
-            case "make" -> LogOpenBench.make(options, scheduler);
+            case "make" -> LogOpenBench.make(options);
             case "fetch" -> LogReadBench.fetch(options, scheduler);
             case "time" -> LogReadBench.offsetForTime(options, scheduler);
             case "open" -> new LogOpenBench(options, scheduler);
@@ -110,7 +111,7 @@ public final class LogBench {
         return open(folder, new LogConfig(settings), scheduler, isClean);
     }
 
-    static UnifiedLog open(Path folder, LogConfig config, KafkaScheduler scheduler, boolean isClean) throws IOException {
+    static UnifiedLog open(Path folder, LogConfig config, Scheduler scheduler, boolean isClean) throws IOException {
         return UnifiedLog.create(folder.toFile(), config, 0, 0, scheduler, new BrokerTopicStats(), Time.SYSTEM, 900_000,
             new ProducerStateManagerConfig(86_400_000, false), 600_000, new LogDirFailureChannel(1), isClean,
             Optional.empty());

@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from random import Random
 from typing import Any, NoReturn
 
-from tidelog.config import LogConfig
+from tidelog.config import LONG_MAX, LogConfig
 from tidelog.disk.file_pool import FilePool
 from tidelog.disk.log_directory import LogDirectory
 from tidelog.disk.names import TopicPartition
@@ -67,8 +67,10 @@ class LogState:
         self._pending: list[Future[None]] = []
         self._to_remove: list[tuple[int, Segment]] = []
         """Deleted segments, with the time at which their files go."""
+        self._takes_plain = config.compression_type in ("producer", "uncompressed")
+        self._waits_for_disk = config.flush_messages < LONG_MAX or config.flush_ms < LONG_MAX
         self._activate(self.view.active, loaded.next_offset)
-        self.high_watermark = self.view.end
+        self._high_watermark = self.view.end
 
     def _activate(self, segment: Segment, next_offset: int) -> None:
         config = self.config
@@ -151,8 +153,8 @@ class LogState:
             opened = segment.file.open()
             self._guard_sync(lambda fd=opened.fd: self.pool.disk.sync(fd))  # type: ignore[misc]
         self._last_flush_ms = now_ms
-        if self.follows and self.config.is_durable and end.offset > self.high_watermark.offset:
-            self.high_watermark = end
+        if self.follows and end.offset > self._high_watermark.offset:
+            self._high_watermark = end
         return end.offset
 
     def flush_if_due(self) -> bool:
@@ -206,11 +208,22 @@ class LogState:
 
     # High watermark
 
+    @property
+    def high_watermark(self) -> Bound:
+        """The first offset that readers do not see, with its place."""
+        return self.view.end if self.follows and not self.config.is_durable else self._high_watermark
+
     def set_high_watermark(self, offset: int) -> None:
         """See `Log.high_watermark`."""
         with self._lock:
+            self._high_watermark = self._place(max(self.log_start_offset, min(offset, self.view.end.offset)))
             self.follows = False
-            self.high_watermark = self._place(max(self.log_start_offset, min(offset, self.view.end.offset)))
+
+    def _stop_following(self) -> None:
+        """Leave the high watermark where it is, until its owner sets it."""
+        if self.follows:
+            self._high_watermark = self.high_watermark
+            self.follows = False
 
     def _place(self, offset: int) -> Bound:
         """An offset with its place in the log."""

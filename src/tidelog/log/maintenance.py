@@ -54,7 +54,7 @@ class Maintenance(Writing):
                 self._start_at(offset)
                 self.epochs.clear()
                 self.log_start_offset = offset
-                self.high_watermark = self.view.end
+                self._high_watermark = self.view.end
                 self._lower(offset)
             except OSError as error:
                 self.fail(error)
@@ -98,8 +98,8 @@ class Maintenance(Writing):
         self.log_start_offset = min(self.log_start_offset, offset)
         self.recovery_point = min(self.recovery_point, offset)
         self.commit.lower(offset)
-        if self.high_watermark.offset >= offset:
-            self.high_watermark = self.view.end
+        if self._high_watermark.offset >= offset:
+            self._high_watermark = self.view.end
         self._write_checkpoint()
 
     # Deletion

@@ -6,6 +6,7 @@
 from dataclasses import dataclass
 from enum import Enum
 from random import Random
+from typing import NamedTuple
 
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 """Indexes store offsets relative to the segment's base, in 31 bits."""
@@ -31,16 +32,22 @@ class RollLimits:
     """`segment.ms`, or `max.compaction.lag.ms` where that is shorter and the log is compacted."""
 
 
+class SegmentAge(NamedTuple):
+    """What the age of a segment is counted by."""
+
+    base_offset: int
+    first_timestamp_ms: int | None
+    """The largest timestamp of its first batch; None while it is empty."""
+    created_ms: int
+    """When this process opened or emptied it."""
+    jitter_ms: int
+
+
 def roll_reason(
     limits: RollLimits,
-    *,
+    segment: SegmentAge,
     size_bytes: int,
-    base_offset: int,
-    first_timestamp_ms: int | None,
-    created_ms: int,
-    jitter_ms: int,
-    is_offset_index_full: bool,
-    is_time_index_full: bool,
+    full_index: RollReason | None,
     incoming_bytes: int,
     incoming_last_offset: int,
     incoming_max_timestamp_ms: int,
@@ -48,12 +55,12 @@ def roll_reason(
 ) -> RollReason | None:
     """Why the segment must be rolled before the incoming batches are appended, or None if they go into it.
 
-    `first_timestamp_ms` is the largest timestamp of the segment's first batch. Age is data time: an idle log never rolls, and old data
-    written today does not roll either. Only where the first batch has no timestamp does the clock of the wall count, from `created_ms`,
-    when this process opened or emptied the segment.
+    Age is data time: an idle log never rolls, and old data written today does not roll either. Only where the first batch has no
+    timestamp does the clock on the wall count. `full_index` is the reason if one of the indexes is full.
     """
     if size_bytes > limits.segment_bytes - incoming_bytes:
         return RollReason.SIZE
+    base_offset, first_timestamp_ms, created_ms, jitter_ms = segment
     if size_bytes > 0:
         if first_timestamp_ms is not None and first_timestamp_ms >= 0:
             waited_ms = incoming_max_timestamp_ms - first_timestamp_ms
@@ -61,10 +68,8 @@ def roll_reason(
             waited_ms = now_ms - created_ms
         if waited_ms > limits.max_segment_ms - jitter_ms:
             return RollReason.AGE
-    if is_offset_index_full:
-        return RollReason.OFFSET_INDEX_FULL
-    if is_time_index_full:
-        return RollReason.TIME_INDEX_FULL
+    if full_index is not None:
+        return full_index
     if not 0 <= incoming_last_offset - base_offset <= MAX_RELATIVE_OFFSET:
         return RollReason.OFFSET_RANGE
     return None

@@ -12,6 +12,7 @@ from tidelog.disk.disk import Buffer
 from tidelog.disk.file_pool import FilePool, OpenFile, PooledFile
 from tidelog.disk.names import INDEX, LOG, TIME_INDEX, segment_file
 from tidelog.log.offset_index import OffsetIndex
+from tidelog.log.roll import RollReason, SegmentAge
 from tidelog.log.time_index import TimeIndex, TimestampOffset
 from tidelog.record.headers import BatchHeaders
 from tidelog.record.indexing import IndexRun, index_batches
@@ -30,6 +31,7 @@ class Segment:
     """One segment. Reading may be done from any thread; the log's lock is held for everything that changes it."""
 
     __slots__ = (
+        "_age",
         "_first_timestamp_ms",
         "_is_unsettled",
         "_run",
@@ -69,6 +71,7 @@ class Segment:
         self._run: IndexRun | None = None
         self._is_unsettled = False
         self._first_timestamp_ms: int | None = None
+        self._age: SegmentAge | None = None
 
     def path_of(self, kind: str) -> str:
         """Where one of its files is."""
@@ -135,6 +138,7 @@ class Segment:
         self._start_run(index_interval_bytes)
         self.created_ms = created_ms
         self.jitter_ms = jitter_ms
+        self._age = None
         self.end = SegmentEnd(next_offset, self.end[1])
 
     def resume(self, running: TimestampOffset) -> None:
@@ -154,6 +158,25 @@ class Segment:
             max_timestamp_ms=timestamp_ms,
             offset_of_max_timestamp=offset,
         )
+
+    @property
+    def age(self) -> SegmentAge:
+        """By what its age is counted."""
+        if self._age is None:
+            age = SegmentAge(self.base_offset, self.first_timestamp_ms, self.created_ms, self.jitter_ms)
+            if age.first_timestamp_ms is None:
+                return age
+            self._age = age
+        return self._age
+
+    def full_index(self) -> RollReason | None:
+        """Which index has no room for another entry, if one has not."""
+        index, time_index = self.index, self.time_index
+        if index.entries >= index.slots:
+            return RollReason.OFFSET_INDEX_FULL
+        if time_index.entries >= time_index.slots - 1:
+            return RollReason.TIME_INDEX_FULL
+        return None
 
     @property
     def writer(self) -> OpenFile:
@@ -265,7 +288,7 @@ class Segment:
         if self._run is not None:
             self._start_run(self._run.interval_bytes)
         if position == 0:
-            self._first_timestamp_ms = None
+            self._first_timestamp_ms = self._age = None
             self.created_ms = now_ms
 
     def cut_file(self, position: int) -> None:

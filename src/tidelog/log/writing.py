@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from functools import partial
 
+from crc32c import crc32c
+
 from tidelog.disk.disk import Buffer
 from tidelog.disk.names import SEGMENT_KINDS, segment_file
 from tidelog.errors import RecordListTooLargeError, RefusedBatchError, TidelogError
 from tidelog.log.append_info import AppendInfo
 from tidelog.log.follower import check_batches, first_offset, roll_base
-from tidelog.log.leader import Prepared, prepare
+from tidelog.log.leader import Prepared, prepare, timestamp_range
 from tidelog.log.leader_run import check_run, joined
 from tidelog.log.log_state import LogState
 from tidelog.log.roll import MAX_RELATIVE_OFFSET, RollReason, roll_reason
@@ -18,6 +20,8 @@ from tidelog.log.storage_errors import storage_error
 from tidelog.log.view import View
 from tidelog.record.assign import assign_batches
 from tidelog.record.headers import BatchHeaders
+from tidelog.record.kernel.plain_batch import assign_plain
+from tidelog.record.layout import HEADER_SIZE
 
 
 class Writing(LogState):
@@ -27,42 +31,59 @@ class Writing(LogState):
 
     def append(self, batch: memoryview, leader_epoch: int | None, origin: str) -> AppendInfo:
         """See `Log.append`."""
-        if origin not in ("client", "coordinator"):
-            raise ValueError(f"origin is 'client' or 'coordinator', not {origin!r}")
+        config = self.config
         with self._lock:
             self._check_writable()
             now_ms = self.clock()
             epoch = self._epoch(leader_epoch)
-            prepared = prepare(
-                batch,
-                self.config,
-                next_offset=self.view.active.end[0],
-                leader_epoch=epoch,
-                now_ms=now_ms,
-                is_client=origin == "client",
-                scratch=self._scratch,
-            )
-            self._write(prepared, epoch, now_ms)
-        self._acknowledge(prepared.last_offset + 1)
-        return AppendInfo(
-            prepared.first_offset,
-            prepared.last_offset,
-            prepared.max_timestamp_ms,
-            now_ms if self.config.is_append_time else -1,
-            prepared.size_bytes,
-        )
+            next_offset = self.view.segments[-1].end[0]
+            plain = None
+            if origin == "client" and self._takes_plain:
+                lowest_ms, highest_ms = timestamp_range(config, now_ms)
+                append_time_ms = now_ms if config.is_append_time else -1
+                plain = assign_plain(
+                    crc32c,
+                    batch,
+                    config.max_message_bytes,
+                    lowest_ms,
+                    highest_ms,
+                    config.is_compacted,
+                    next_offset,
+                    epoch,
+                    append_time_ms,
+                    self._scratch.fault,
+                )
+            if plain is None:
+                prepared = self._prepare(batch, epoch, next_offset, now_ms, origin)
+            else:
+                header, count, newest_ms = plain
+                prepared = (header, batch[HEADER_SIZE:]), len(batch), next_offset, next_offset + count - 1, newest_ms
+            parts, size_bytes, first, last, newest_ms = prepared
+            active = self._make_room(size_bytes, first, last, newest_ms, now_ms)
+            epochs = self.epochs
+            before = epochs.entries
+            try:
+                epochs.assign(epoch, first)
+                active.append(parts, size_bytes, last, newest_ms)
+            except BaseException as error:
+                self._roll_back(active, before, error)
+        if self._waits_for_disk:
+            self._acknowledge(last + 1)
+        return AppendInfo(first, last, newest_ms, now_ms if config.is_append_time else -1, size_bytes)
 
-    def _write(self, prepared: Prepared, epoch: int, now_ms: int) -> None:
-        parts, size_bytes, first, last, max_timestamp_ms = prepared
-        active = self._make_room(size_bytes, first, last, max_timestamp_ms, now_ms)
-        before = self.epochs.entries
-        try:
-            self.epochs.assign(epoch, first)
-            active.append(parts, size_bytes, last, max_timestamp_ms)
-        except BaseException as error:
-            self._roll_back(active, before, error)
-        if self.follows and not self.config.is_durable:
-            self.high_watermark = self.view.end
+    def _prepare(self, batch: memoryview, epoch: int, next_offset: int, now_ms: int, origin: str) -> Prepared:
+        """What is not plain, or wrong."""
+        if origin not in ("client", "coordinator"):
+            raise ValueError(f"origin is 'client' or 'coordinator', not {origin!r}")
+        return prepare(
+            batch,
+            self.config,
+            next_offset=next_offset,
+            leader_epoch=epoch,
+            now_ms=now_ms,
+            is_client=origin == "client",
+            scratch=self._scratch,
+        )
 
     def append_run(self, batches: Sequence[Buffer] | Buffer, leader_epoch: int | None) -> list[AppendInfo]:
         """See `Log.append_run`."""
@@ -99,8 +120,6 @@ class Writing(LogState):
             active.append_batches(buffer, headers)
         except BaseException as error:
             self._roll_back(active, before, error)
-        if self.follows and not self.config.is_durable:
-            self.high_watermark = self.view.end
         stamp = -1 if append_time_ms is None else append_time_ms
         columns = (headers.base_offset.tolist(), headers.last_offset.tolist(), max_timestamps.tolist(), headers.size_bytes.tolist())
         return [AppendInfo(first, last, newest, stamp, size) for first, last, newest, size in zip(*columns, strict=True)]
@@ -129,7 +148,7 @@ class Writing(LogState):
         """See `Log.append_as_follower`."""
         with self._lock:
             self._check_writable()
-            self.follows = False
+            self._stop_following()
             end_offset = self.view.active.end[0]
             headers = check_batches(batches, end_offset, leader_epoch)
             if len(headers) == 0:
@@ -184,20 +203,7 @@ class Writing(LogState):
             raise storage_error(error, self.directory, "the append failed before anything was written") from error
 
     def _roll_reason(self, active: Segment, size_bytes: int, last_offset: int, max_timestamp_ms: int, now_ms: int) -> RollReason | None:
-        return roll_reason(
-            self._limits,
-            size_bytes=active.end[1],
-            base_offset=active.base_offset,
-            first_timestamp_ms=active.first_timestamp_ms,
-            created_ms=active.created_ms,
-            jitter_ms=active.jitter_ms,
-            is_offset_index_full=active.index.is_full,
-            is_time_index_full=active.time_index.is_full,
-            incoming_bytes=size_bytes,
-            incoming_last_offset=last_offset,
-            incoming_max_timestamp_ms=max_timestamp_ms,
-            now_ms=now_ms,
-        )
+        return roll_reason(self._limits, active.age, active.end[1], active.full_index(), size_bytes, last_offset, max_timestamp_ms, now_ms)
 
     def _roll(self, base_offset: int, now_ms: int, reason: RollReason) -> Segment:
         """Begin a new segment.

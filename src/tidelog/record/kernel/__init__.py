@@ -31,6 +31,7 @@ MODULES = (
     "seek",
     "survey",
     "assign",
+    "plain_batch",
     "indexing",
 )
 

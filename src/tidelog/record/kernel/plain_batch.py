@@ -1,0 +1,78 @@
+"""One plain v2 batch, checked and assigned in one go: the common case of a leader's append, where every microsecond counts.
+
+Plain means that nothing is to be refused, rebuilt or explained: not compressed, no control batch, create time, offsets from 0 without
+gaps, CRC right, every record sound and in its time. Anything else is answered with None, and the caller takes the way that has the words.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+try:
+    import cython
+except ImportError:  # interpreted, and Cython is not installed
+    from tidelog.record.kernel import no_cython as cython
+
+if not cython.compiled:  # compiled, these are C functions, named in plain_batch.pxd
+    from tidelog.record.kernel.assign import assign_header
+    from tidelog.record.kernel.index_search import read_i32, read_i64
+    from tidelog.record.kernel.survey import survey
+
+Pointer = Any  # a C pointer when compiled, the memoryview itself when not
+Checksum = Callable[..., int]
+
+HEADER_SIZE = 61
+ATTRIBUTES_POSITION = 21
+NOT_PLAIN_BITS = 0x2F  # codec, append time, control
+UNSIGNED = 0x100000000
+
+
+def assign_plain(
+    crc32c: Checksum,
+    batch: Any,
+    max_bytes: int,
+    lowest_ms: int,
+    highest_ms: int,
+    needs_keys: int,
+    next_offset: int,
+    leader_epoch: int,
+    append_time_ms: int,
+    fault: Any,
+) -> Any:
+    """The batch's new header, its record count and its largest timestamp; or None if it is not plain.
+
+    `append_time_ms` of -1 leaves create time. Records without a key are not plain where `needs_keys`.
+    """
+    size = len(batch)
+    if size < HEADER_SIZE or size > max_bytes:
+        return None
+    p: Pointer = cython.address(batch[0]) if cython.compiled else batch
+    f: Pointer = cython.address(fault[0]) if cython.compiled else fault
+    count = read_i32(p, 57)
+    if (
+        p[16] != 2
+        or read_i32(p, 8) != size - 12
+        or read_i64(p, 0) != 0
+        or p[22] & NOT_PLAIN_BITS
+        or count <= 0
+        or read_i32(p, 23) != count - 1
+        or (read_i64(p, 43) >= 0 and read_i32(p, 53) < 0)
+    ):
+        return None
+    if cython.compiled:
+        span = memory_view(p + ATTRIBUTES_POSITION, size - ATTRIBUTES_POSITION)  # type: ignore[name-defined]  # noqa: F821
+    else:
+        span = batch[ATTRIBUTES_POSITION:]
+    checksum = read_i32(p, 17)
+    if checksum < 0:
+        checksum += UNSIGNED
+    if crc32c(span) != checksum:
+        return None
+    ok, max_timestamp, keyless, out_of_range, _, is_dense = survey(
+        p, HEADER_SIZE, size, count, read_i64(p, 27), lowest_ms, highest_ms, 0, f
+    )
+    if not ok or out_of_range > 0 or not is_dense or (needs_keys and keyless > 0):
+        return None
+    is_append_time = append_time_ms >= 0
+    if is_append_time:
+        max_timestamp = append_time_ms
+    return assign_header(crc32c, batch, 0, size, next_offset, leader_epoch, is_append_time, max_timestamp), count, max_timestamp

@@ -1,0 +1,359 @@
+"""What is done to a log while the power may be cut at any moment. A workload is short: each of its moments has dozens of images."""
+
+import errno
+import random
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.support.crash_check import AnyModel, Tally, check_recording
+from tests.support.crash_images import Bounds
+from tests.support.crash_model import Model, ThreadedModel
+from tests.support.crash_session import Session
+from tests.support.faulty_disk import FaultyDisk
+from tests.support.recording_disk import Recording, RecordingDisk
+from tidelog.errors import StorageError
+
+LONG_MAX = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Something to do, and the settings of the log it is done to."""
+
+    work: Callable[[Session], None]
+    settings: dict[str, object] = field(default_factory=dict)
+    sync_s: float = 0.0
+    is_threaded: bool = False
+    has_faults: bool = False
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        extra = "".join(f" {key}={value}" for key, value in self.settings.items())
+        return self.work.__name__ + extra
+
+    def model(self) -> AnyModel:
+        """What the log may hold."""
+        if self.is_threaded:
+            return ThreadedModel()
+        flush_messages = self.settings.get("flush.messages", 1)
+        assert isinstance(flush_messages, int)
+        return Model(flush_messages=flush_messages)
+
+
+def record(workload: Workload, scratch: Path) -> tuple[Recording, dict[str, object]]:
+    """Do it: what happened, and the settings of the log."""
+    root = scratch / "root"
+    root.mkdir()
+    disk = RecordingDisk(root, sync_s=workload.sync_s)
+    session = Session(root, disk, disk=FaultyDisk(disk) if workload.has_faults else disk, **workload.settings)
+    try:
+        workload.work(session)
+        recording = disk.recording()
+    finally:
+        session.drop()
+    return recording, session.settings
+
+
+def check_workload(workload: Workload, scratch: Path, bounds: Bounds, tally: Tally | None = None) -> Tally:
+    """Do it, and look at every image."""
+    recording, settings = record(workload, scratch)
+    return check_recording(recording, workload.model(), settings, scratch, bounds=bounds, tally=tally)
+
+
+# Appends
+
+
+def single_appends_and_rolls(session: Session) -> None:
+    session.append_many(6)
+    session.append(records=2)
+
+
+def runs(session: Session) -> None:
+    session.append()
+    session.run(2)
+    session.run(6)
+
+
+def as_a_follower(session: Session) -> None:
+    session.follow(2)
+    session.epoch = 3
+    session.follow(2, gap=4)
+    session.follow(2)
+
+
+def leader_epochs(session: Session) -> None:
+    session.append()
+    session.epoch = 2
+    session.append_many(2)
+    session.epoch = 5
+    session.append_many(3)
+
+
+def flush_and_checkpoint(session: Session) -> None:
+    session.append_many(3)
+    session.flush()
+    session.append_many(3)
+    session.checkpoint()
+    session.roll()
+    session.append()
+
+
+def close_and_reopen(session: Session) -> None:
+    session.append_many(5)
+    session.reopen()
+    session.append_many(2)
+    session.close()
+
+
+# What was there goes
+
+
+def truncate_then_append(session: Session) -> None:
+    session.append_many(4)
+    session.epoch = 1
+    session.append_many(6)
+    session.truncate(9)
+    session.append()
+    session.truncate(2)
+    session.epoch = 2
+    session.append_many(3)
+
+
+def truncate_after_checkpoint(session: Session) -> None:
+    session.append_many(10)
+    session.checkpoint()
+    session.truncate(1)
+    session.append_many(5)
+
+
+def truncate_inside_a_batch(session: Session) -> None:
+    session.append()
+    session.append(records=3)
+    session.truncate(2)
+    session.append()
+
+
+def truncate_fully(session: Session) -> None:
+    session.append_many(5)
+    session.truncate_fully(20)
+    session.append_many(2)
+
+
+def delete_records(session: Session) -> None:
+    session.append_many(6)
+    session.delete_before(2)
+    session.append()
+    session.delete_before(5)
+    session.append()
+
+
+def delete_records_then_truncate(session: Session) -> None:
+    session.append_many(6)
+    session.delete_before(5)
+    session.truncate(3)
+    session.append_many(2)
+
+
+def delete_segments(session: Session) -> None:
+    session.append_many(9)
+    session.delete_segments(1)
+    session.append()
+    session.delete_segments(9)
+    session.append()
+
+
+def delete_some_and_checkpoint(session: Session) -> None:
+    session.append_many(9)
+    session.delete_segments(2)
+    session.checkpoint()
+    session.now_ms += 100_000
+    session.checkpoint()
+    session.reopen()
+    session.append()
+
+
+def replace_one(session: Session) -> None:
+    session.append_many(6)
+    session.replace(0, 1, dropped=(1,))
+    session.append()
+
+
+def replace_two_by_one(session: Session) -> None:
+    session.append_many(9)
+    session.replace(0, 2, dropped=(0, 2, 3, 4))
+    session.append()
+
+
+def replace_by_two(session: Session) -> None:
+    session.append_many(9)
+    session.replace(0, 2, pieces=2)
+    session.replace(0, 1)
+    session.append()
+
+
+# Several threads
+
+
+def many_threads(session: Session) -> None:
+    def work(thread: int) -> None:
+        for count in range(5):
+            session.append_in_thread(thread, thread * 1000 + count)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+# Faults, and then the power goes
+
+
+@contextmanager
+def _refused(*kinds: type[BaseException]) -> Iterator[None]:
+    with suppress(*kinds or (StorageError,)):
+        yield
+        raise AssertionError("the fault did not come")
+
+
+def _faulty(session: Session) -> FaultyDisk:
+    assert isinstance(session.disk, FaultyDisk)
+    return session.disk
+
+
+def torn_writes_are_rolled_back(session: Session) -> None:
+    disk = _faulty(session)
+    session.append_many(2)
+    disk.shorten(1, size=40, on=".log", then=errno.ENOSPC)
+    with _refused():
+        session.append()
+    session.append()
+    disk.interrupt(1, kind="write", on=".log", moment="after")
+    with _refused(KeyboardInterrupt):
+        session.run(2)
+    session.append()
+    disk.fail(1, kind="write", on=".log", moment="after")
+    with _refused():
+        session.append()
+    session.append()
+
+
+def torn_write_with_an_epoch(session: Session) -> None:
+    disk = _faulty(session)
+    session.append_many(2)
+    session.epoch = 4
+    disk.shorten(1, size=40, on=".log", then=errno.EIO)
+    with _refused():
+        session.append()
+    session.append_many(2)
+
+
+def failed_roll(session: Session) -> None:
+    disk = _faulty(session)
+    session.append_many(3)
+    disk.fail(1, error=errno.ENOSPC, kind="create", on=".index")
+    with _refused():
+        session.roll()
+    session.append_many(2)
+
+
+def failed_roll_then_truncate(session: Session) -> None:
+    disk = _faulty(session)
+    session.append_many(3)
+    disk.fail(1, error=errno.ENOSPC, kind="create", on=".index")
+    with _refused():
+        session.roll()
+    session.truncate(1)
+    session.append(records=4)
+    session.append()
+
+
+PLAIN = [
+    Workload(single_appends_and_rolls),
+    Workload(runs),
+    Workload(as_a_follower),
+    Workload(leader_epochs),
+    Workload(flush_and_checkpoint),
+    Workload(close_and_reopen),
+    Workload(truncate_then_append),
+    Workload(truncate_then_append, {"file.delete.delay.ms": 60_000}),
+    Workload(truncate_after_checkpoint),
+    Workload(truncate_inside_a_batch),
+    Workload(truncate_fully),
+    Workload(delete_records),
+    Workload(delete_records_then_truncate),
+    Workload(delete_segments),
+    Workload(delete_some_and_checkpoint, {"file.delete.delay.ms": 60_000}),
+    Workload(replace_one),
+    Workload(replace_two_by_one),
+    Workload(replace_by_two, {"file.delete.delay.ms": 60_000}),
+]
+FAULTY = [
+    Workload(torn_writes_are_rolled_back, has_faults=True),
+    Workload(torn_write_with_an_epoch, has_faults=True),
+    Workload(failed_roll, has_faults=True),
+    Workload(failed_roll_then_truncate, has_faults=True),
+]
+THREADED = [Workload(many_threads, sync_s=0.001, is_threaded=True)]
+
+
+def weak(workload: Workload, flush_messages: int) -> Workload:
+    """The same, with appends that do not wait for the disk."""
+    return Workload(workload.work, workload.settings | {"flush.messages": flush_messages})
+
+
+def random_workload(seed: int) -> Workload:
+    """Twenty calls drawn by lot, on a log with settings drawn by lot."""
+    draw = random.Random(seed)
+    settings: dict[str, object] = {
+        "file.delete.delay.ms": draw.choice([0, 60_000]),
+        "internal.segment.bytes": draw.choice([150, 300, 700, 10_000]),
+        "segment.index.bytes": draw.choice([36, 96, 1200]),
+        "index.interval.bytes": draw.choice([0, 100, 4096]),
+    }
+
+    def work(session: Session) -> None:
+        for _ in range(draw.randrange(8, 20)):
+            _one_call(session, draw)
+
+    work.__name__ = f"random {seed}"
+    return Workload(work, settings)
+
+
+def _one_call(session: Session, draw: random.Random) -> None:
+    log = session.log
+    start, end = log.log_start_offset, log.log_end_offset
+    call = draw.choices(
+        ["append", "run", "follow", "epoch", "flush", "checkpoint", "roll", "reopen", "truncate", "delete", "segments", "replace", "fully"],
+        [30, 12, 6, 6, 4, 6, 4, 5, 7, 6, 6, 6, 2],
+    )[0]
+    if call == "append":
+        session.append(records=draw.choice([1, 1, 1, 2, 3]))
+    elif call == "run":
+        if session.settings["internal.segment.bytes"] != 150:
+            session.run(draw.randrange(1, 8))
+    elif call == "follow":
+        session.follow(1, gap=draw.choice([0, 0, 3]))
+    elif call == "epoch":
+        session.epoch += draw.randrange(1, 3)
+        session.append()
+    elif call in ("flush", "checkpoint", "roll", "reopen"):
+        getattr(session, call)()
+    elif call == "truncate" and end > start:
+        session.truncate(draw.randrange(start, end))
+    elif call == "delete" and end > start:
+        session.delete_before(draw.randrange(start, log.high_watermark + 1))
+    elif call == "segments":
+        session.delete_segments(draw.randrange(1, len(log.segments) + 1))
+    elif call == "replace":
+        full = [number for number, segment in enumerate(log.segments[:-1]) if segment.size_bytes and segment.base_offset >= start]
+        if full:
+            first = draw.choice(full)
+            session.replace(first, draw.randrange(1, len(log.segments) - first), dropped=(0,) if draw.random() < 0.5 else ())
+    elif call == "fully":
+        session.truncate_fully(draw.choice([end, end + 5, start]))
+        session.epoch = max(session.epoch, 0)
