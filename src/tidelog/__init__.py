@@ -10,11 +10,22 @@ from tidelog.errors import TidelogError
 from tidelog.version import __version__
 
 if TYPE_CHECKING:
-    from tidelog.record import Record, kernel_mode
+    from tidelog.config import LogConfig
+    from tidelog.log import EARLIEST, LATEST, Log, Time
+    from tidelog.record import NewBatch, Record, kernel_mode
 
-__all__ = ["Record", "TidelogError", "__version__", "kernel_mode"]
+__all__ = ["EARLIEST", "LATEST", "Log", "LogConfig", "NewBatch", "Record", "TidelogError", "Time", "__version__", "kernel_mode"]
 
-_HOMES = {"Record": "tidelog.record", "kernel_mode": "tidelog.record"}
+_HOMES = {
+    "EARLIEST": "tidelog.log",
+    "LATEST": "tidelog.log",
+    "Log": "tidelog.log",
+    "LogConfig": "tidelog.config",
+    "NewBatch": "tidelog.record",
+    "Record": "tidelog.record",
+    "Time": "tidelog.log",
+    "kernel_mode": "tidelog.record",
+}
 
 
 def __getattr__(name: str) -> Any:

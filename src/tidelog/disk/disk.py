@@ -20,6 +20,9 @@ from tidelog.errors import LockedError
 Buffer = bytes | bytearray | memoryview
 
 
+_MAX_PARTS = 1024  # the system takes no more in one call
+
+
 class Entry(NamedTuple):
     """A name in a directory."""
 
@@ -67,6 +70,8 @@ class Disk:
         total = 0
         for part in parts:
             total += len(part)
+        if len(parts) > _MAX_PARTS:
+            parts = [b"".join(parts)]
         done = self.write_some(fd, parts, position)
         while done < total:
             rest = memoryview(b"".join(parts))[done:]

@@ -1,1 +1,25 @@
-"""One partition: segments, indexes, roll, read, recovery, producer state, leader epochs."""
+"""One partition: segments, indexes, append, read, roll, flush, recovery."""
+
+from tidelog.log.append_info import AppendInfo
+from tidelog.log.fetched import Fetched
+from tidelog.log.load_report import Cut, LoadReport, Progress
+from tidelog.log.log import Log
+from tidelog.log.positions import EARLIEST, LATEST, Time
+from tidelog.log.roll import RollReason
+from tidelog.log.segment import Segment
+from tidelog.log.time_lookup import OffsetAndTimestamp
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "AppendInfo",
+    "Cut",
+    "Fetched",
+    "LoadReport",
+    "Log",
+    "OffsetAndTimestamp",
+    "Progress",
+    "RollReason",
+    "Segment",
+    "Time",
+]

@@ -30,9 +30,10 @@ class GroupCommit:
                 if self.flushed_end < offset:
                     self.flushed_end = max(self.flushed_end, sync())
 
-    def advance(self, offset: int) -> None:
-        """Something else has made the log durable up to `offset`."""
+    def advance(self, offset: int, then: Callable[[], None]) -> None:
+        """Something else has made the log durable up to `offset`; `then` is done before anybody is let go."""
         with self._mutex:
+            then()
             self.flushed_end = max(self.flushed_end, offset)
 
     def lower(self, offset: int) -> None:

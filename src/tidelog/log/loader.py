@@ -65,8 +65,10 @@ class Loader:
         disk = self.pool.disk
         epochs = LeaderEpochCache.load(disk, self.directory)
         while True:
-            report.actions += finish_or_undo(self.pool, self.directory, disk.entries(self.directory))
-            segments = find_segments(self.pool, self.directory, report.actions)
+            entries = disk.entries(self.directory)
+            done = finish_or_undo(self.pool, self.directory, entries)
+            report.actions += done
+            segments = find_segments(self.pool, self.directory, disk.entries(self.directory) if done else entries, report.actions)
             if not self._recover(segments, epochs, report):
                 break  # otherwise a segment was split, and all begins again
         next_offset = self._find_end(segments, epochs, report)

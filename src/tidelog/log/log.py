@@ -27,7 +27,7 @@ from tidelog.disk.disk import Buffer
 from tidelog.disk.file_pool import SHARED, FilePool
 from tidelog.disk.log_directory import LogDirectory, make_durable_directory
 from tidelog.disk.names import parse_partition
-from tidelog.errors import DamagedLogError, LogNotFoundError, OffsetOutOfRangeError, TidelogError
+from tidelog.errors import DamagedLogError, LogClosedError, LogNotFoundError, OffsetOutOfRangeError, TidelogError
 from tidelog.log import time_lookup
 from tidelog.log.append_info import AppendInfo
 from tidelog.log.fetched import Fetched
@@ -256,6 +256,8 @@ class Log:
         """
         writing = self._writing
         while True:
+            if writing.is_closed:
+                raise LogClosedError("the log is closed", path=self.directory)
             view = writing.view
             bound = view.end if isolation == "log_end" else writing.high_watermark
             start, end_offset = writing.log_start_offset, view.segments[-1].end[0]
@@ -279,6 +281,8 @@ class Log:
         None if there is none below the bound of the isolation.
         """
         writing = self._writing
+        if writing.is_closed:
+            raise LogClosedError("the log is closed", path=self.directory)
         view = writing.view
         bound = view.end if isolation == "log_end" else writing.high_watermark
         if timestamp_ms >= 0:

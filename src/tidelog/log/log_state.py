@@ -60,10 +60,11 @@ class LogState:
         """Why the log takes no more writes."""
         self._random = random
         self._lock = threading.Lock()
-        self._is_closed = False
+        self.is_closed = False
         self._scratch = Scratch()
         self._limits = RollLimits(config.segment_size_limit, config.max_segment_ms)
         self._last_flush_ms = clock()
+        self._deadline: threading.Timer | None = None
         self._pending: list[Future[None]] = []
         self._to_remove: list[tuple[int, Segment]] = []
         """Deleted segments, with the time at which their files go."""
@@ -91,7 +92,7 @@ class LogState:
     # Failure
 
     def _check_writable(self) -> None:
-        if self._is_closed:
+        if self.is_closed:
             raise LogClosedError("the log is closed", path=self.directory)
         if self.failure is not None:
             raise self._failed()
@@ -135,8 +136,28 @@ class LogState:
     def _acknowledge(self, end_offset: int) -> None:
         """Wait for the disk as long as the settings ask for."""
         config = self.config
-        if config.is_durable or end_offset - self.commit.flushed_end >= config.flush_messages or self._is_flush_due():
+        if config.is_durable or end_offset - self.commit.flushed_end >= config.flush_messages:
             self.commit.wait_for(end_offset, self._sync_batches)
+        elif config.flush_ms < LONG_MAX:
+            if self._is_flush_due():
+                self.commit.wait_for(end_offset, self._sync_batches)
+            elif self._deadline is None:
+                self._set_deadline()
+
+    def _set_deadline(self) -> None:
+        """Flush when `flush.ms` is over, whether or not anything is appended until then."""
+        left_ms = max(1, self._last_flush_ms + self.config.flush_ms - self.clock())
+        self._deadline = threading.Timer(left_ms / 1000, self._keep_deadline)
+        self._deadline.daemon = True
+        self._deadline.start()
+
+    def _keep_deadline(self) -> None:
+        self._deadline = None
+        try:
+            if not self.flush_if_due() and not self.is_closed and self.failure is None and self.commit.flushed_end < self.view.end.offset:
+                self._set_deadline()  # a clock that is not the wall's
+        except LogFailedError:
+            pass  # the log knows, and tells whoever writes next
 
     def _is_flush_due(self) -> bool:
         return self.clock() - self._last_flush_ms >= self.config.flush_ms
@@ -150,17 +171,24 @@ class LogState:
         end = view.end
         first = max(0, view.floor(self.commit.flushed_end))
         for segment in view.segments[first:]:
-            opened = segment.file.open()
+            try:
+                opened = segment.file.open()
+            except FileNotFoundError:
+                continue  # deleted meanwhile
             self._guard_sync(lambda fd=opened.fd: self.pool.disk.sync(fd))  # type: ignore[misc]
         self._last_flush_ms = now_ms
+        self._show(end)
+        return end.offset
+
+    def _show(self, end: Bound) -> None:
+        """Everything below `end` is durable: readers may see it. Called with the mutex of `commit` held."""
         if self.follows and end.offset > self._high_watermark.offset:
             self._high_watermark = end
-        return end.offset
 
     def flush_if_due(self) -> bool:
         """Flush if `flush.ms` has passed since the last time and there is something to flush: whether it did."""
         end = self.view.end.offset
-        if self._is_closed or self.failure is not None or self.commit.flushed_end >= end or not self._is_flush_due():
+        if self.is_closed or self.failure is not None or self.commit.flushed_end >= end or not self._is_flush_due():
             return False
         self.commit.wait_for(end, self._sync_batches)
         return True

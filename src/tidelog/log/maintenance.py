@@ -13,7 +13,7 @@ from tidelog.log.segment_files import create_segment
 from tidelog.log.segment_read import find_offset, largest_timestamp
 from tidelog.log.storage_errors import storage_error
 from tidelog.log.swap import cleaned_to_swap, old_to_deleted, remove_deleted, swap_to_final
-from tidelog.log.view import View
+from tidelog.log.view import Bound, View
 from tidelog.log.writing import Writing
 
 
@@ -67,6 +67,8 @@ class Maintenance(Writing):
         segment = view.segments[place]
         found = find_offset(segment, offset, segment.size_bytes)
         position = segment.size_bytes if found is None else found.position
+        if self.high_watermark.offset > offset:
+            self._high_watermark = Bound(offset, segment.base_offset, position)  # before anything goes that readers could see
         self.view = View.of(view.segments[: place + 1])
         self._delete_files(view.segments[place + 1 :])
         if segment is not view.active:
@@ -219,16 +221,18 @@ class Maintenance(Writing):
 
     def close(self) -> None:
         """See `Log.close`."""
+        if self._deadline is not None:
+            self._deadline.cancel()
         for task in self._pending:
             task.exception()
         is_clean = False
         try:
-            if self.failure is None and not self._is_closed:
+            if self.failure is None and not self.is_closed:
                 self.flush()
             with self._lock:
-                if self._is_closed:
+                if self.is_closed:
                     return
-                self._is_closed = True
+                self.is_closed = True
                 if self.failure is None:
                     active = self.view.active
                     active.finish()
@@ -237,16 +241,11 @@ class Maintenance(Writing):
                     self._write_checkpoint()
                     is_clean = True
         except OSError as error:
-            self._is_closed = True
+            self.is_closed = True
             self.fail(error)
             raise storage_error(error, self.directory, "closing failed; the log will be recovered when it is opened") from error
         finally:
-            if self._is_closed:
+            if self.is_closed:
                 for segment in self.view.segments:
                     segment.forget()
                 self.home.release(self.partition, clean=is_clean)
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._is_closed

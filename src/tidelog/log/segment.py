@@ -171,12 +171,9 @@ class Segment:
 
     def full_index(self) -> RollReason | None:
         """Which index has no room for another entry, if one has not."""
-        index, time_index = self.index, self.time_index
-        if index.entries >= index.slots:
+        if self.index.is_full:
             return RollReason.OFFSET_INDEX_FULL
-        if time_index.entries >= time_index.slots - 1:
-            return RollReason.TIME_INDEX_FULL
-        return None
+        return RollReason.TIME_INDEX_FULL if self.time_index.is_full else None
 
     @property
     def writer(self) -> OpenFile:
@@ -244,9 +241,10 @@ class Segment:
             self.time_index.maybe_append(timestamp_ms, offset, last_ms)
 
     def settle(self) -> None:
-        """Cut off what a failed append left behind `end`."""
+        """Cut off what a failed append left behind `end`, durably: what is written next must not have remains behind it."""
         if self._is_unsettled:
             self.pool.disk.truncate(self.writer.fd, self.end[1])
+            self.pool.disk.sync(self.writer.fd)
             self._is_unsettled = False
 
     def finish(self) -> None:

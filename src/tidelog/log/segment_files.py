@@ -21,11 +21,11 @@ from tidelog.log.segment import Segment
 from tidelog.log.time_index import ENTRY as TIME_ENTRY
 
 
-def find_segments(pool: FilePool, directory: str, actions: list[str]) -> list[Segment]:
-    """The segments in order. Index files without a `.log` and files that were not finished are removed, and noted in `actions`."""
+def find_segments(pool: FilePool, directory: str, entries: list[Entry], actions: list[str]) -> list[Segment]:
+    """The segments in order, by what is in the directory. Index files without a `.log` and files that were not finished are removed, and noted in `actions`."""
     disk = pool.disk
     found: dict[int, dict[str, Entry]] = {}
-    for entry in disk.entries(directory):
+    for entry in entries:
         parsed = parse_segment_file(entry.name)
         if parsed is not None:
             if not parsed.stage:

@@ -17,7 +17,7 @@ from tidelog.log.roll import MAX_RELATIVE_OFFSET, RollReason, roll_reason
 from tidelog.log.segment import Segment
 from tidelog.log.segment_files import create_segment
 from tidelog.log.storage_errors import storage_error
-from tidelog.log.view import View
+from tidelog.log.view import Bound, View
 from tidelog.record.assign import assign_batches
 from tidelog.record.headers import BatchHeaders
 from tidelog.record.kernel.plain_batch import assign_plain
@@ -230,7 +230,8 @@ class Writing(LogState):
             raise
         old.close_writers()
         if self.config.is_durable:
-            self.commit.advance(base_offset)
+            # Those who wait for batches of the old segment are let go, so readers must see them.
+            self.commit.advance(base_offset, partial(self._show, Bound(base_offset, old.base_offset, old.size_bytes)))
             self.recovery_point = max(self.recovery_point, base_offset)
         else:
             self.flush_in_background(base_offset)
