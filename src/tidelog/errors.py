@@ -25,6 +25,7 @@
     │   ├── DiskFullError                    no space, or no quota, left
     │   └── LogFailedError                   after a failed fsync or roll-back a log takes no more writes
     ├── LogClosedError (ValueError)          a log that was closed
+    ├── InconsistentTopicIdError (ValueError)  a partition of another topic with the same name
     ├── LogNotFoundError (FileNotFoundError) no such directory, or nothing of Kafka's in it
     └── LockedError (BlockingIOError)        another process, or another opener, owns the directory
 
@@ -217,6 +218,10 @@ class LogFailedError(StorageError):
 
 class LogClosedError(TidelogError, ValueError):
     """A log that was closed."""
+
+
+class InconsistentTopicIdError(TidelogError, ValueError):
+    """A partition directory that belongs to another topic with the same name."""
 
 
 class LogNotFoundError(TidelogError, FileNotFoundError):

@@ -185,7 +185,9 @@ class Model:
         return [] if None in mismatches else [mismatch for mismatch in mismatches if mismatch is not None]
 
     def _is_part(self, found: Recovered) -> bool:
-        """Whether it is some run of our batches: what is being dropped goes piece by piece."""
+        """Whether it is some run of our batches: what is being dropped goes piece by piece. Offsets that were deleted do not come back."""
+        if self.pending is not None and found.end < min(self.start, self.pending.offset):
+            return False
         places = [self.batches.index(batch) for batch in found.batches if batch in self.batches]
         return len(places) == len(found.batches) and (not places or places == list(range(places[0], places[0] + len(places))))
 

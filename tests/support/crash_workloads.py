@@ -143,6 +143,22 @@ def truncate_fully(session: Session) -> None:
     session.append_many(2)
 
 
+def truncate_fully_after_deletion(session: Session) -> None:
+    session.append_many(6)
+    session.delete_segments(1)
+    session.checkpoint()
+    session.truncate_fully(20)
+    session.append()
+
+
+def truncate_below_the_start(session: Session) -> None:
+    session.append_many(9)
+    session.delete_segments(2)
+    session.checkpoint()
+    session.truncate(2)
+    session.append()
+
+
 def delete_records(session: Session) -> None:
     session.append_many(6)
     session.delete_before(2)
@@ -284,6 +300,8 @@ PLAIN = [
     Workload(truncate_after_checkpoint),
     Workload(truncate_inside_a_batch),
     Workload(truncate_fully),
+    Workload(truncate_fully_after_deletion),
+    Workload(truncate_below_the_start),
     Workload(delete_records),
     Workload(delete_records_then_truncate),
     Workload(delete_segments),
@@ -346,7 +364,8 @@ def _one_call(session: Session, draw: random.Random) -> None:
     elif call == "truncate" and end > start:
         session.truncate(draw.randrange(start, end))
     elif call == "delete" and end > start:
-        session.delete_before(draw.randrange(start, log.high_watermark + 1))
+        log.high_watermark = end
+        session.delete_before(draw.randrange(start, end + 1))
     elif call == "segments":
         session.delete_segments(draw.randrange(1, len(log.segments) + 1))
     elif call == "replace":

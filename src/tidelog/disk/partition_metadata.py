@@ -13,7 +13,7 @@ import uuid
 
 from tidelog.disk.disk import Disk
 from tidelog.disk.names import PARTITION_METADATA
-from tidelog.errors import CorruptFileError
+from tidelog.errors import CorruptFileError, InconsistentTopicIdError
 
 TopicId = uuid.UUID
 
@@ -74,6 +74,22 @@ def read_metadata(disk: Disk, directory: str) -> TopicId | None:
 def write_metadata(disk: Disk, directory: str, topic_id: TopicId) -> None:
     """Give a partition directory its topic's id, durably."""
     disk.replace_file(directory, PARTITION_METADATA, format_metadata(topic_id))
+
+
+def check_topic_id(disk: Disk, directory: str, topic_id: TopicId | None) -> TopicId | None:
+    """The id that a partition directory has from now on: the one it had, which a given one must be, or the given one, written down."""
+    found = read_metadata(disk, directory)
+    if topic_id is None or found == topic_id:
+        return found
+    if found is not None:
+        raise InconsistentTopicIdError(
+            "the partition belongs to another topic of this name",
+            path=f"{directory}/{PARTITION_METADATA}",
+            expected=format_topic_id(topic_id),
+            found=format_topic_id(found),
+        )
+    write_metadata(disk, directory, topic_id)
+    return topic_id
 
 
 def _value(lines: list[bytes], number: int, key: str, path: str) -> str:

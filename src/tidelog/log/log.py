@@ -21,12 +21,14 @@ from pathlib import Path
 from random import Random
 from types import TracebackType
 from typing import Any, Literal
+from uuid import UUID
 
 from tidelog.config import LogConfig
 from tidelog.disk.disk import Buffer
 from tidelog.disk.file_pool import SHARED, FilePool
 from tidelog.disk.log_directory import LogDirectory, make_durable_directory
 from tidelog.disk.names import parse_partition
+from tidelog.disk.partition_metadata import check_topic_id
 from tidelog.errors import DamagedLogError, LogClosedError, LogNotFoundError, OffsetOutOfRangeError, TidelogError
 from tidelog.log import time_lookup
 from tidelog.log.append_info import AppendInfo
@@ -59,8 +61,10 @@ def wall_clock() -> int:
 class Log:
     """A partition log. Made by `Log.open`; a context manager. May be shared between threads."""
 
-    def __init__(self, writing: Maintenance, report: LoadReport) -> None:
+    def __init__(self, writing: Maintenance, report: LoadReport, topic_id: UUID | None) -> None:
         self._writing = writing
+        self.topic_id = topic_id
+        """The id of its topic, from `partition.metadata`; None where there is none. A broker in KRaft mode takes no partition without."""
         self.load_report = report
         """What opening found and did."""
         self.partition = writing.partition
@@ -78,6 +82,7 @@ class Log:
         recovery_point: int | None = None,
         log_start_offset: int | None = None,
         *,
+        topic_id: UUID | None = None,
         pool: FilePool = SHARED,
         workers: int = 1,
         progress: Callable[[Progress], None] | None = None,
@@ -86,7 +91,8 @@ class Log:
         """Open a partition directory, made if need be, named topic-partition, and own the directory above it.
 
         What is not given is read from the checkpoints above. `recovery="kafka"` gives exactly a broker's outcome after a crash; it is the
-        default where `flush.messages` is not 1. `workers` is how many segments are recovered at a time.
+        default where `flush.messages` is not 1. `workers` is how many segments are recovered at a time. A `topic_id` is written to
+        `partition.metadata` before anything else, or has to be the one that is there.
         """
         if mode != "a":
             raise ValueError(f"mode must be 'a', not {mode!r}")
@@ -117,6 +123,7 @@ class Log:
                 workers=workers,
                 progress=progress,
             )
+            found_id = check_topic_id(disk, path, topic_id)
             loaded = loader.load()
             writing = Maintenance(home, partition, path, settings, clock or wall_clock, pool, loaded, random or Random())  # noqa: S311
             writing.settle_in()
@@ -128,7 +135,7 @@ class Log:
             if isinstance(error, OSError) and not isinstance(error, TidelogError):
                 raise storage_error(error, path, "opening the log failed") from error
             raise
-        return cls(writing, report)
+        return cls(writing, report, found_id)
 
     # Where the log stands
 

@@ -117,6 +117,10 @@ class LogState:
             self.fail(error)
             raise self._failed() from error
 
+    def _settle(self) -> None:
+        """Cut off what an interrupted append left. If that fails, nobody knows what the file has."""
+        self._guard_sync(self.view.active.settle)
+
     def _roll_back(self, active: Segment, epochs: Any, error: BaseException) -> NoReturn:
         """Undo an append that raised `error`, and raise it."""
         try:
@@ -197,11 +201,7 @@ class LogState:
         """See `Log.flush`."""
         with self._lock:
             self._check_writable()
-            try:
-                self.view.active.settle()
-            except OSError as error:
-                self.fail(error)
-                raise self._failed() from error
+            self._settle()
             end_offset = self.view.end.offset
         self.commit.wait_for(end_offset, self._sync_batches)
         self._flush_up_to(end_offset)

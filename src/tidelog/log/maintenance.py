@@ -33,7 +33,7 @@ class Maintenance(Writing):
                 if offset >= end_offset:
                     self.epochs.truncate_end(offset)
                     return False
-                self.view.active.settle()
+                self._settle()
                 if self.view.base_offsets[0] > offset:
                     self._start_at(offset)
                 else:
@@ -50,7 +50,7 @@ class Maintenance(Writing):
         with self._lock:
             self._check_writable()
             try:
-                self.view.active.settle()
+                self._settle()
                 self._start_at(offset)
                 self.epochs.clear()
                 self.log_start_offset = offset
@@ -145,7 +145,7 @@ class Maintenance(Writing):
                     if self.view.active.size_bytes == 0:
                         count -= 1  # an empty active segment stays
                     else:
-                        self.view.active.settle()
+                        self._settle()
                         self._roll(self.view.end.offset, self.clock(), RollReason.ASKED)
                 gone, stay = self.view.segments[:count], self.view.segments[count:]
                 if not gone:

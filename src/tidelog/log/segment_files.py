@@ -22,7 +22,10 @@ from tidelog.log.time_index import ENTRY as TIME_ENTRY
 
 
 def find_segments(pool: FilePool, directory: str, entries: list[Entry], actions: list[str]) -> list[Segment]:
-    """The segments in order, by what is in the directory. Index files without a `.log` and files that were not finished are removed, and noted in `actions`."""
+    """The segments in order, by what is in the directory.
+
+    Index files without a `.log` and files that were not finished are removed, and noted in `actions`.
+    """
     disk = pool.disk
     found: dict[int, dict[str, Entry]] = {}
     for entry in entries:

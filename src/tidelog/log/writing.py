@@ -196,7 +196,7 @@ class Writing(LogState):
             )
         active = self.view.active
         try:
-            active.settle()
+            self._settle()
             reason = self._roll_reason(active, size_bytes, last_offset, max_timestamp_ms, now_ms)
             return active if reason is None else self._roll(max(first_offset, active.end[0]), now_ms, reason)
         except OSError as error:
@@ -255,7 +255,7 @@ class Writing(LogState):
         with self._lock:
             self._check_writable()
             try:
-                self.view.active.settle()
+                self._settle()
                 return self._roll(self.view.active.end[0], self.clock(), RollReason.ASKED)
             except OSError as error:
                 raise storage_error(error, self.directory, "rolling failed") from error
