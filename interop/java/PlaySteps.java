@@ -1,0 +1,145 @@
+import com.fasterxml.jackson.core.type.TypeReference;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import org.apache.kafka.common.record.MemoryRecords;
+import org.apache.kafka.common.utils.AppInfoParser;
+import org.apache.kafka.common.utils.Utils;
+import org.apache.kafka.server.common.RequestLocal;
+import org.apache.kafka.server.storage.log.FetchIsolation;
+import org.apache.kafka.storage.internals.log.AppendOrigin;
+import org.apache.kafka.storage.internals.log.LogStartOffsetIncrementReason;
+import org.apache.kafka.storage.internals.log.UnifiedLog;
+import org.apache.kafka.storage.internals.log.VerificationGuard;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Base64;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+
+/**
+ * Plays steps that someone else chose: {@code PlaySteps FOLDER}.
+ *
+ * <p>Every folder in FOLDER has a case.json with "config" and "steps", without answers. It is given Kafka's answers, and
+ * the folders open/ and closed/ are put beside it: the same as a case of tests/golden/partitions, which {@link Recorder}
+ * writes, and which the Python tests replay.
+ */
+public final class PlaySteps {
+    /** Steps that ask and change nothing. */
+    private static final Set<String> QUESTIONS = Set.of("read", "offset_for_time", "offset_for_epoch");
+
+    private final Path folder;
+    private final Map<String, String> config;
+    private final FixedTime time = new FixedTime(Golden.T);
+    private UnifiedLog log;
+
+    private PlaySteps(Path folder, Map<String, String> config) throws IOException {
+        this.folder = folder;
+        this.config = config;
+        log = Logs.open(folder, config, time, 0, 0, true);
+    }
+
+    public static void main(String[] args) throws IOException {
+        for (Path scene : Logs.files(Path.of(args[0])))
+            play(scene);
+    }
+
+    private static void play(Path scene) throws IOException {
+        Path file = scene.resolve("case.json");
+        Map<String, Object> document = new ObjectMapper().readValue(file.toFile(), new TypeReference<>() { });
+        List<Map<String, Object>> steps = new ObjectMapper().convertValue(document.get("steps"), new TypeReference<>() { });
+        Path temporary = Files.createTempDirectory("golden");
+        PlaySteps player = new PlaySteps(Files.createDirectory(temporary.resolve(Logs.FOLDER)), OpenLog.config(document));
+        for (Map<String, Object> step : steps)
+            player.play(step);
+        Logs.copy(player.folder, scene.resolve("open"));
+        document.put("kafka_version", AppInfoParser.getVersion());
+        document.put("leader_epochs", Outcome.leaderEpochs(player.log));
+        document.put("steps", steps);
+        player.log.close();
+        Logs.copy(player.folder, scene.resolve("closed"));
+        Utils.delete(temporary.toFile());
+        Files.writeString(file, Json.lines(document));
+    }
+
+    private void play(Map<String, Object> step) {
+        time.set(OpenLog.number(step, "now_ms"));
+        String op = (String) step.get("op");
+        try {
+            Map<String, Object> result = answer(op, step);
+            step.put("result", result);
+        } catch (Throwable thrown) {
+            step.put("error", Outcome.refused(thrown));
+        }
+        if (!QUESTIONS.contains(op))
+            step.putAll(Outcome.state(log));
+    }
+
+    private Map<String, Object> answer(String op, Map<String, Object> step) throws IOException {
+        return switch (op) {
+            case "append" -> Outcome.appended(log.appendAsLeader(batches(step), epoch(step), origin(step),
+                RequestLocal.noCaching(), VerificationGuard.SENTINEL, (short) 0));
+            case "append_as_follower" -> Outcome.appended(log.appendAsFollower(batches(step), epoch(step)));
+            case "roll" -> Json.object("base_offset", log.roll().baseOffset());
+            case "flush" -> flush();
+            case "truncate_to" -> Json.object("truncated", log.truncateTo(offset(step)));
+            case "truncate_fully_and_start_at" -> truncateFully(offset(step));
+            case "update_high_watermark" -> Json.object("high_watermark", log.updateHighWatermark(offset(step)));
+            case "increment_log_start_offset" -> Json.object("changed",
+                log.maybeIncrementLogStartOffset(offset(step), LogStartOffsetIncrementReason.ClientRecordDeletion));
+            case "reopen" -> reopen(step);
+            case "read" -> Outcome.read(log.read(offset(step), (int) OpenLog.number(step, "max_bytes"),
+                FetchIsolation.valueOf(upper(step, "isolation")), (Boolean) step.get("min_one")));
+            case "offset_for_time" -> log.fetchOffsetByTimestamp(OpenLog.number(step, "timestamp_ms"), Optional.empty())
+                .timestampAndOffsetOpt().map(at -> Json.object("offset", at.offset, "timestamp_ms", at.timestamp,
+                    "leader_epoch", at.leaderEpoch.orElse(null))).orElse(null);
+            case "offset_for_epoch" -> Outcome.epochEnd(log.endOffsetForEpoch((int) OpenLog.number(step, "epoch")));
+            default -> throw new IllegalStateException("no such step: " + op);
+        };
+    }
+
+    private Map<String, Object> flush() {
+        log.flush(false);
+        return null;
+    }
+
+    private Map<String, Object> truncateFully(long offset) {
+        log.truncateFullyAndStartAt(offset, Optional.empty());
+        return null;
+    }
+
+    /** A clean stop and start, with the checkpoints a broker would have written; they become part of the step. */
+    private Map<String, Object> reopen(Map<String, Object> step) throws IOException {
+        long start = log.logStartOffset();
+        long end = log.logEndOffset();
+        step.put("log_start_offset_checkpoint", start);
+        step.put("recovery_point_checkpoint", end);
+        log.close();
+        log = Logs.open(folder, config, time, start, end, true);
+        return null;
+    }
+
+    private static MemoryRecords batches(Map<String, Object> step) {
+        return MemoryRecords.readableRecords(ByteBuffer.wrap(Base64.getDecoder().decode((String) step.get("batches"))));
+    }
+
+    private static AppendOrigin origin(Map<String, Object> step) {
+        return AppendOrigin.valueOf(upper(step, "origin"));
+    }
+
+    private static String upper(Map<String, Object> step, String name) {
+        return ((String) step.get(name)).toUpperCase(Locale.ROOT);
+    }
+
+    private static int epoch(Map<String, Object> step) {
+        return (int) OpenLog.number(step, "leader_epoch");
+    }
+
+    private static long offset(Map<String, Object> step) {
+        return OpenLog.number(step, "offset");
+    }
+}
