@@ -4,14 +4,18 @@
 2. Segments that a real Kafka wrote are read, checked and counted.
 3. A batch is compacted by hand: two records go, the offsets stay.
 4. A flipped bit is found, and the error says where.
+5. A partition on disk is written, killed in the middle of it, recovered, and read by time.
 """
 
 import json
 import math
+import subprocess
+import sys
+import tempfile
 import time
 from pathlib import Path
 
-from tidelog import TidelogError, __version__, kernel_mode
+from tidelog import Log, TidelogError, __version__, kernel_mode
 from tidelog.record import (
     BatchEncoder,
     BatchSettings,
@@ -39,6 +43,7 @@ def main() -> None:
     summary["kafka_segments"] = kafka_segments()
     summary["compaction"] = compact_one_batch()
     summary["damage"] = find_damage()
+    summary["partition"] = partition_on_disk()
     (ROOT / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
     print("\nfigures are in demo/summary.json")
 
@@ -116,6 +121,52 @@ def find_damage() -> dict[str, object]:
         print(f"   {type(error).__name__}: {error}")
         return {"error": type(error).__name__, "position": error.position}
     raise AssertionError("the damage went unnoticed")
+
+
+def partition_on_disk() -> dict[str, object]:
+    print("\n5. a partition on disk, and a process that is killed while it appends")
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder) / "emails-0"
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(directory)], stdout=subprocess.PIPE, text=True)
+        assert writer.stdout is not None
+        acknowledged = -1
+        started = time.perf_counter()
+        for line in writer.stdout:
+            acknowledged = int(line)
+            if acknowledged >= 4999:
+                writer.kill()
+                break
+        seconds = time.perf_counter() - started
+        for line in writer.stdout:  # what it still said before it died
+            acknowledged = int(line)
+        writer.wait()
+        writer.stdout.close()
+        print(f"   killed when offset {acknowledged} was on disk ({acknowledged / seconds:,.0f} records/s, each batch synced)")
+        with Log.open(directory, config={"internal.segment.bytes": 100_000}) as log:
+            report = log.load_report
+            print(f"   recovered {log.log_end_offset} records in {len(log.segments)} segments; checked {report.recovered_bytes:,} bytes")
+            for cut in report.cuts:
+                print(f"   cut off: {cut.size_bytes} bytes of segment {cut.base_offset} ({cut.reason}), kept in {cut.kept_in}")
+            assert log.log_end_offset > acknowledged
+            found = log.offset_for_time(log.max_timestamp.timestamp_ms if log.max_timestamp else 0)
+            print(f"   the newest timestamp is first reached at offset {found.offset if found else None}")
+            return {
+                "acknowledged": acknowledged,
+                "recovered": log.log_end_offset,
+                "segments": len(log.segments),
+                "cuts": len(report.cuts),
+            }
+
+
+WRITER = """
+import sys, time
+import tidelog
+log = tidelog.Log.open(sys.argv[1], config={"internal.segment.bytes": 100_000})
+for number in range(1_000_000):
+    now_ms = time.time_ns() // 1_000_000
+    records = [(b"user-%d" % (number % 100), b"user-%d@example.com" % number)] * 5
+    print(log.append(tidelog.NewBatch(records, timestamp_ms=now_ms).encode()).last_offset, flush=True)
+"""
 
 
 if __name__ == "__main__":

@@ -288,11 +288,16 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def max_timestamp(self) -> None:
+        """Facts 5.2: the first record with the largest timestamp; where there are none, the first record of the first segment."""
         newest = max((batch.max_timestamp_ms for batch in self.model.batches), default=-1)
+        if newest < 0:
+            candidates = self.model_batches_of(self.log.segments[0].base_offset)
+        else:
+            candidates = self.model.batches
+        found = next((record for batch in candidates for record in batch.records if record[3] == newest), None)
         expected = None
-        if newest >= 0:
-            found = next(record for batch in self.model.batches for record in batch.records if record[3] == newest)
-            expected = OffsetAndTimestamp(found[0], newest) if found[0] < self.model.high_watermark else None
+        if found is not None and found[0] < self.model.high_watermark:
+            expected = OffsetAndTimestamp(found[0], newest)
         assert self.log.max_timestamp == expected
 
     @rule(data=st.data())

@@ -100,6 +100,10 @@ class LogDirectory:
             },
         )
 
+    def checkpoint_recovery_point(self, partition: TopicPartition, recovery_point: int) -> None:
+        """Write down the recovery point alone."""
+        self._write(partition, {RECOVERY_POINT_CHECKPOINT: recovery_point})
+
     def partition_removed(self, partition: TopicPartition) -> None:
         """Forget a partition whose directory is gone, or waits to be deleted."""
         self._write(partition, dict.fromkeys(self._offsets))

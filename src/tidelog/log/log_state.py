@@ -228,6 +228,7 @@ class LogState:
             self._guard_sync(lambda: self.pool.disk.sync_directory(self.directory))
         with self._lock:
             self.recovery_point = max(self.recovery_point, min(offset, self.view.end.offset))
+            self.home.checkpoint_recovery_point(self.partition, self.recovery_point)
 
     def flush_in_background(self, offset: int) -> None:
         """Flush everything below `offset` some time soon."""

@@ -233,6 +233,7 @@ class Writing(LogState):
             # Those who wait for batches of the old segment are let go, so readers must see them.
             self.commit.advance(base_offset, partial(self._show, Bound(base_offset, old.base_offset, old.size_bytes)))
             self.recovery_point = max(self.recovery_point, base_offset)
+            self.home.checkpoint_recovery_point(self.partition, self.recovery_point)
         else:
             self.flush_in_background(base_offset)
         return segment

@@ -1,0 +1,206 @@
+"""Random calls of a log, chosen by running them on ours and written down in the form of tests/golden/partitions, without answers.
+
+Left out is what we do differently on purpose: bytes behind a batch, leader epochs that fall, and producer ids, which we do not track yet.
+"""
+
+import base64
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.support.logs import TIME, QuietDisk
+from tidelog.disk.file_pool import FilePool
+from tidelog.errors import TidelogError
+from tidelog.log.log import Log
+from tidelog.record import BatchSettings, Compression, NewBatch
+
+Step = dict[str, Any]
+
+WEIGHTS = {
+    "append": 40,
+    "append_as_follower": 12,
+    "roll": 3,
+    "flush": 3,
+    "truncate_to": 4,
+    "truncate_fully_and_start_at": 1,
+    "update_high_watermark": 8,
+    "increment_log_start_offset": 4,
+    "reopen": 4,
+    "read": 12,
+    "offset_for_time": 6,
+    "offset_for_epoch": 3,
+}
+
+
+def write_case(seed: int, folder: Path, work: Path) -> None:
+    """A case without answers, made from a seed."""
+    random = Random(seed)
+    config = random_config(random)
+    author = Author(random, config, work)
+    steps = author.write(random.randrange(10, 60))
+    folder.mkdir(parents=True)
+    document = {"name": f"seed-{seed}", "about": "random steps", "config": config, "steps": steps}
+    (folder / "case.json").write_text(json.dumps(document))
+
+
+def random_config(random: Random) -> dict[str, str]:
+    config = {
+        "internal.segment.bytes": random.choice((200, 300, 500, 1000, 5000, 1 << 20)),
+        "index.interval.bytes": random.choice((0, 1, 60, 150, 500, 4096)),
+        "segment.index.bytes": random.choice((12, 16, 24, 36, 48, 100, 240, 1000)),
+        "segment.ms": random.choice((1, 50, 1000, 604800000, 604800000)),
+    }
+    if random.random() < 0.15:
+        config["message.timestamp.type"] = "LogAppendTime"
+    if random.random() < 0.2:
+        config["compression.type"] = "uncompressed"
+    if random.random() < 0.1:
+        config["message.timestamp.before.max.ms"] = 3000
+    if random.random() < 0.1:
+        config["max.message.bytes"] = random.choice((150, 400))
+    if random.random() < 0.15:
+        config["cleanup.policy"] = random.choice(("compact", "compact,delete"))
+        config["max.compaction.lag.ms"] = random.choice((40, 3000))
+    return {name: str(value) for name, value in sorted(config.items())}
+
+
+class Author:
+    """Runs steps on a log of ours, since what makes sense next depends on where the log stands."""
+
+    def __init__(self, random: Random, config: dict[str, str], work: Path) -> None:
+        self.random = random
+        self.config = config
+        self.directory = work / "tide-0"
+        self.pool = FilePool(QuietDisk())
+        self.now_ms = TIME
+        self.data_ms = TIME
+        self.log = self.open()
+        self.log.high_watermark = 0
+
+    def open(self, **found: Any) -> Log:
+        return Log.open(self.directory, config=self.config, clock=lambda: self.now_ms, recovery="kafka", pool=self.pool, **found)
+
+    def write(self, count: int) -> list[Step]:
+        steps = []
+        names, weights = list(WEIGHTS), list(WEIGHTS.values())
+        for op in self.random.choices(names, weights, k=count):
+            self.now_ms += self.random.choice((0, 0, 1, 20, 500))
+            step: Step = {"op": op, "now_ms": self.now_ms}
+            try:
+                getattr(self, op)(step)
+            except TidelogError:
+                pass  # Kafka should refuse it too
+            steps.append(step)
+        self.log.close()
+        return steps
+
+    # Batches
+
+    def batch(self, **settings: Any) -> tuple[bytes, int]:
+        """A batch, and how many records it has."""
+        random = self.random
+        count = random.choice((1, 1, 1, 2, 3, 8))
+        self.data_ms += random.choice((0, 0, 1, 5, 30, 400))
+        rows = [(self.key(), self.value(), self.headers(), self.timestamp()) for _ in range(count)]
+        codec = random.choice((Compression.NONE, Compression.NONE, *Compression))
+        base_offset = settings.pop("base_offset", 0)
+        return NewBatch(rows, base_offset=base_offset, settings=BatchSettings(compression=codec, **settings)).encode(), count
+
+    def key(self) -> bytes | None:
+        return self.random.choice((None, b"", b"a", b"key")) if "cleanup.policy" not in self.config or self.chance(0.01) else b"key"
+
+    def value(self) -> bytes | None:
+        return self.random.choice((None, b"", b"v", self.random.randbytes(self.random.randrange(60)), b"tide " * self.random.randrange(30)))
+
+    def headers(self) -> list[tuple[str, bytes | None]]:
+        return [("h", self.random.choice((None, b"", b"1"))) for _ in range(self.random.choice((0, 0, 0, 1, 2)))]
+
+    def timestamp(self) -> int:
+        choice = self.random.random()
+        if choice < 0.03:
+            return -1
+        if choice < 0.05:
+            return 0
+        if choice < 0.06:
+            return self.now_ms + 3_600_000 + self.random.randrange(-1, 2)
+        return self.data_ms + (self.random.randrange(-300, 300) if choice < 0.4 else 0)
+
+    def chance(self, share: float) -> bool:
+        return self.random.random() < share
+
+    @property
+    def latest_epoch(self) -> int:
+        return self.log.leader_epochs[-1][0] if self.log.leader_epochs else 0
+
+    # Steps
+
+    def append(self, step: Step) -> None:
+        epoch = self.latest_epoch + self.random.choice((0, 0, 0, 0, 0, 1, 5))
+        data, _ = self.batch()
+        step |= {"leader_epoch": epoch, "origin": "client", "batches": base64.b64encode(data).decode()}
+        self.log.append(data, leader_epoch=epoch)
+
+    def append_as_follower(self, step: Step) -> None:
+        epoch = self.latest_epoch
+        offset = self.log.log_end_offset - (1 if self.chance(0.02) else 0)
+        data = b""
+        for _ in range(self.random.choice((1, 1, 2, 4))):
+            offset += self.random.choice((0, 0, 0, 0, 1, 7, 1000, 2**31 if self.chance(0.05) else 0))
+            epoch += self.random.choice((0, 0, 0, 0, 1))
+            encoded, count = self.batch(base_offset=offset, partition_leader_epoch=epoch)
+            data += encoded
+            offset += count
+        if self.chance(0.1):
+            data = data[: -self.random.randrange(1, 60)]
+        if self.chance(0.9):
+            leader_epoch = epoch
+        else:
+            leader_epoch = max(0, epoch - 1)  # some batches may be of a newer leader
+        step |= {"leader_epoch": leader_epoch, "batches": base64.b64encode(data).decode()}
+        self.log.append_as_follower(data, leader_epoch=leader_epoch)
+
+    def roll(self, step: Step) -> None:
+        self.log.roll()
+
+    def flush(self, step: Step) -> None:
+        self.log.flush()
+
+    def offset(self, below: int = 1, above: int = 1) -> int:
+        start, end = self.log.log_start_offset - below, self.log.log_end_offset + above
+        near_end = max(start, end - 8)
+        return max(0, self.random.randrange(near_end if self.chance(0.6) else start, end + 1))
+
+    def truncate_to(self, step: Step) -> None:
+        step["offset"] = self.offset(below=3)
+        self.log.truncate_to(step["offset"])
+
+    def truncate_fully_and_start_at(self, step: Step) -> None:
+        step["offset"] = self.offset(below=0, above=20)
+        self.log.truncate_fully_and_start_at(step["offset"])
+
+    def update_high_watermark(self, step: Step) -> None:
+        step["offset"] = self.log.log_end_offset if self.chance(0.7) else self.offset()
+        self.log.high_watermark = step["offset"]
+
+    def increment_log_start_offset(self, step: Step) -> None:
+        step["offset"] = min(self.offset(below=0, above=0), self.log.high_watermark)
+        self.log.delete_records_before(step["offset"])
+
+    def reopen(self, step: Step) -> None:
+        start, end = self.log.log_start_offset, self.log.log_end_offset
+        self.log.close()
+        self.log = self.open(last_shutdown_clean=True, recovery_point=end, log_start_offset=start)
+        self.log.high_watermark = start
+
+    def read(self, step: Step) -> None:
+        isolation = self.random.choice(("log_end", "high_watermark"))
+        max_bytes = self.random.choice((0, 1, 70, 150, 400, 1 << 20))
+        step |= {"offset": self.offset(), "max_bytes": max_bytes, "isolation": isolation, "min_one": self.chance(0.5)}
+
+    def offset_for_time(self, step: Step) -> None:
+        special = self.random.choice((-1, -2, -3, -4, 0))
+        step["timestamp_ms"] = special if self.chance(0.3) else self.data_ms - self.random.randrange(-100, 2000)
+
+    def offset_for_epoch(self, step: Step) -> None:
+        step["epoch"] = self.random.randrange(max(0, self.latest_epoch - 4), self.latest_epoch + 2)
