@@ -203,8 +203,11 @@ class LogState:
             self._check_writable()
             self._settle()
             end_offset = self.view.end.offset
-        self.commit.wait_for(end_offset, self._sync_batches)
-        self._flush_up_to(end_offset)
+        try:
+            self.commit.wait_for(end_offset, self._sync_batches)
+            self._flush_up_to(end_offset)
+        except OSError as error:
+            raise storage_error(error, self.directory, "flushing failed") from error
 
     def _flush_up_to(self, offset: int) -> None:
         """Make batches, indexes and names below `offset` durable, then move the recovery point there."""
