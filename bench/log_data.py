@@ -1,7 +1,7 @@
 """The input of the log benchmarks: half a gibibyte of S, one batch behind the other as in a segment, offsets and timestamps going up.
 
-Made once from S, whose batches are repeated with later offsets and times, into bench/data/log-s.log. The directories that are opened, read
-and recovered are written from it by Kafka itself, and copied: each side has its own, with one `.log` between them, since nobody writes to it.
+Made once from S, whose batches are repeated with later offsets and times, into bench/data/log-s.log. The directories that are opened,
+read and recovered are written from it by Kafka itself, and copied: each side has its own, but for the `.log` files, which nobody changes.
 
 Reproduce: `.venv/bin/python -m bench --only 2-fetch`
 """
@@ -89,9 +89,16 @@ def scratch(name: str) -> Iterator[Path]:
 
 @contextmanager
 def two_logs(name: str, inputs: Inputs, *, batches: int, settings: dict[str, str]) -> Iterator[tuple[Path, Path]]:
-    """A log that Kafka wrote, twice: for us and for Kafka. All of it is on disk, and in the page cache."""
-    with scratch(name) as folder:
-        ours, peer = folder / "ours" / PARTITION, folder / "kafka" / PARTITION
+    """A log that Kafka wrote and closed, twice: for us and for Kafka. Made once; all of it is on disk, and in the page cache.
+
+    Whoever uses them leaves them closed. While they are used the folder has another name: if that is found, they were not.
+    """
+    at_rest, in_use = FOLDER / name, FOLDER / f"{name}.in-use"
+    shutil.rmtree(in_use, ignore_errors=True)
+    ours, peer = in_use / "ours" / PARTITION, in_use / "kafka" / PARTITION
+    if at_rest.exists():
+        at_rest.rename(in_use)
+    else:
         with LogJvm("make", folder=peer, input=log_path(inputs), batches=batches, settings=settings) as jvm:
             jvm.check()
         ours.mkdir(parents=True)
@@ -101,6 +108,7 @@ def two_logs(name: str, inputs: Inputs, *, batches: int, settings: dict[str, str
             else:
                 shutil.copyfile(source, ours / source.name)
         os.sync()
-        for segment in ours.glob(f"*{_SHARED_SUFFIX}"):
-            segment.read_bytes()
-        yield ours, peer
+    for segment in ours.glob(f"*{_SHARED_SUFFIX}"):
+        segment.read_bytes()
+    yield ours, peer
+    in_use.rename(at_rest)

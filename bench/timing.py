@@ -9,7 +9,7 @@ Reproduce: `.venv/bin/python -m bench`
 import gc
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 
 Pass = Callable[[], int]
@@ -36,6 +36,8 @@ class Measurement:
     ours_samples: list[float]
     peer_samples: list[float]
     peer_version: str
+    extra: dict[str, float] = field(default_factory=dict)
+    """What is worth knowing beside the samples, by name."""
 
     @property
     def ours(self) -> float:

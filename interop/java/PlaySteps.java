@@ -52,7 +52,7 @@ public final class PlaySteps {
         Path file = scene.resolve("case.json");
         Map<String, Object> document = new ObjectMapper().readValue(file.toFile(), new TypeReference<>() { });
         List<Map<String, Object>> steps = new ObjectMapper().convertValue(document.get("steps"), new TypeReference<>() { });
-        Path temporary = Files.createTempDirectory("golden");
+        Path temporary = Files.createDirectory(scene.resolve("work"));
         PlaySteps player = new PlaySteps(Files.createDirectory(temporary.resolve(Logs.FOLDER)), OpenLog.config(document));
         for (Map<String, Object> step : steps)
             player.play(step);

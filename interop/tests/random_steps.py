@@ -1,6 +1,11 @@
 """Random calls of a log, chosen by running them on ours and written down in the form of tests/golden/partitions, without answers.
 
-Left out is what we do differently on purpose: bytes behind a batch, leader epochs that fall, and producer ids, which we do not track yet.
+Left out is what we do differently on purpose: bytes behind a batch, leader epochs that fall, producer ids, which we do not track yet, and
+
+    a call with more batches than an index has room for    Kafka writes them, then throws, and has not moved on
+    a new leader epoch in a call too large for a segment   Kafka refuses the call and keeps the epoch
+    a read up to a high watermark inside a batch or gap    Kafka moves the watermark to the beginning of a batch
+    a start offset for a log that is only compacted        not the log but the broker refuses that
 """
 
 import base64
@@ -9,13 +14,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.support.logs import TIME, QuietDisk
+from tests.support.logs import TIME, QuietDisk, stored_batches
 from tidelog.disk.file_pool import FilePool
 from tidelog.errors import TidelogError
 from tidelog.log.log import Log
 from tidelog.record import BatchSettings, Compression, NewBatch
 
 Step = dict[str, Any]
+Rows = tuple[list[Any], Compression]
 
 WEIGHTS = {
     "append": 40,
@@ -44,11 +50,15 @@ def write_case(seed: int, folder: Path, work: Path) -> None:
     (folder / "case.json").write_text(json.dumps(document))
 
 
+def encode(rows: Rows, base_offset: int = 0, **settings: Any) -> bytes:
+    return NewBatch(rows[0], base_offset=base_offset, settings=BatchSettings(compression=rows[1], **settings)).encode()
+
+
 def random_config(random: Random) -> dict[str, str]:
     config = {
         "internal.segment.bytes": random.choice((200, 300, 500, 1000, 5000, 1 << 20)),
         "index.interval.bytes": random.choice((0, 1, 60, 150, 500, 4096)),
-        "segment.index.bytes": random.choice((12, 16, 24, 36, 48, 100, 240, 1000)),
+        "segment.index.bytes": random.choice((12, 16, 24, 36, 48, 100, 4000, 4000, 4000)),
         "segment.ms": random.choice((1, 50, 1000, 604800000, 604800000)),
     }
     if random.random() < 0.15:
@@ -60,7 +70,7 @@ def random_config(random: Random) -> dict[str, str]:
     if random.random() < 0.1:
         config["max.message.bytes"] = random.choice((150, 400))
     if random.random() < 0.15:
-        config["cleanup.policy"] = random.choice(("compact", "compact,delete"))
+        config["cleanup.policy"] = "compact,delete"
         config["max.compaction.lag.ms"] = random.choice((40, 3000))
     return {name: str(value) for name, value in sorted(config.items())}
 
@@ -97,15 +107,24 @@ class Author:
 
     # Batches
 
-    def batch(self, **settings: Any) -> tuple[bytes, int]:
-        """A batch, and how many records it has."""
+    def rows(self) -> Rows:
+        """The records of a batch, and its codec."""
         random = self.random
-        count = random.choice((1, 1, 1, 2, 3, 8))
         self.data_ms += random.choice((0, 0, 1, 5, 30, 400))
+        count = random.choice((1, 1, 1, 2, 3, 8))
         rows = [(self.key(), self.value(), self.headers(), self.timestamp()) for _ in range(count)]
-        codec = random.choice((Compression.NONE, Compression.NONE, *Compression))
-        base_offset = settings.pop("base_offset", 0)
-        return NewBatch(rows, base_offset=base_offset, settings=BatchSettings(compression=codec, **settings)).encode(), count
+        return rows, random.choice((Compression.NONE, Compression.NONE, *Compression))
+
+    def new_epochs(self, calls: list[Rows]) -> list[int]:
+        """An epoch for each batch of a call: none below the newest, and no new one where the call may be refused for its size."""
+        packed = sum(len(encode(rows)) for rows in calls)
+        plain = sum(len(encode((rows, Compression.NONE))) for rows, _ in calls)
+        epoch, epochs = self.latest_epoch, []
+        for _ in calls:
+            if max(packed, plain) <= int(self.config["internal.segment.bytes"]):
+                epoch += self.random.choice((0, 0, 0, 0, 0, 1, 5))
+            epochs.append(epoch)
+        return epochs
 
     def key(self) -> bytes | None:
         return self.random.choice((None, b"", b"a", b"key")) if "cleanup.policy" not in self.config or self.chance(0.01) else b"key"
@@ -136,27 +155,26 @@ class Author:
     # Steps
 
     def append(self, step: Step) -> None:
-        epoch = self.latest_epoch + self.random.choice((0, 0, 0, 0, 0, 1, 5))
-        data, _ = self.batch()
+        rows = self.rows()
+        (epoch,) = self.new_epochs([rows])
+        data = encode(rows)
         step |= {"leader_epoch": epoch, "origin": "client", "batches": base64.b64encode(data).decode()}
         self.log.append(data, leader_epoch=epoch)
 
     def append_as_follower(self, step: Step) -> None:
-        epoch = self.latest_epoch
+        has_room = int(self.config["segment.index.bytes"]) >= 4000
+        calls = [self.rows() for _ in range(self.random.choice((1, 1, 2, 4)) if has_room else 1)]
+        epochs = self.new_epochs(calls)
         offset = self.log.log_end_offset - (1 if self.chance(0.02) else 0)
         data = b""
-        for _ in range(self.random.choice((1, 1, 2, 4))):
+        for rows, epoch in zip(calls, epochs, strict=True):
             offset += self.random.choice((0, 0, 0, 0, 1, 7, 1000, 2**31 if self.chance(0.05) else 0))
-            epoch += self.random.choice((0, 0, 0, 0, 1))
-            encoded, count = self.batch(base_offset=offset, partition_leader_epoch=epoch)
-            data += encoded
-            offset += count
+            data += encode(rows, base_offset=offset, partition_leader_epoch=epoch)
+            offset += len(rows[0])
         if self.chance(0.1):
             data = data[: -self.random.randrange(1, 60)]
-        if self.chance(0.9):
-            leader_epoch = epoch
-        else:
-            leader_epoch = max(0, epoch - 1)  # some batches may be of a newer leader
+        # The last batches may be of a newer leader than the one that is followed.
+        leader_epoch = epochs[0] if self.chance(0.1) else epochs[-1]
         step |= {"leader_epoch": leader_epoch, "batches": base64.b64encode(data).decode()}
         self.log.append_as_follower(data, leader_epoch=leader_epoch)
 
@@ -194,7 +212,9 @@ class Author:
         self.log.high_watermark = start
 
     def read(self, step: Step) -> None:
-        isolation = self.random.choice(("log_end", "high_watermark"))
+        high_watermark = self.log.high_watermark
+        is_between = high_watermark == self.log.log_end_offset or high_watermark in {batch.base_offset for batch in stored_batches(self.log)}
+        isolation = self.random.choice(("log_end", "high_watermark")) if is_between else "log_end"
         max_bytes = self.random.choice((0, 1, 70, 150, 400, 1 << 20))
         step |= {"offset": self.offset(), "max_bytes": max_bytes, "isolation": isolation, "min_one": self.chance(0.5)}
 

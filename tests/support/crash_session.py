@@ -55,13 +55,13 @@ def cleaned_segment(pool: FilePool, directory: str, base_offset: int, data: byte
 class Session:
     """A log in `root`, on `disk`, which passes everything on to `recording`. One thread, but for `append_in_thread`."""
 
-    def __init__(self, root: str | Path, recording: RecordingDisk, *, disk: Disk | None = None, **settings: object) -> None:
+    def __init__(self, root: str | Path, recording: RecordingDisk, *, disk: Disk | None = None, epoch: int = 0, **settings: object) -> None:
         self.directory = f"{root}/{PARTITION}"
         self.recording = recording
         self.disk: Disk = disk or recording
         self.settings = TINY | settings
         self.now_ms = TIME
-        self.epoch = 0
+        self.epoch = epoch
         self._number = 0
         self._log: Log | None = None
         self.open()
@@ -175,6 +175,8 @@ class Session:
     def delete_segments(self, count: int) -> None:
         """Delete the oldest segments."""
         segments = self.log.segments
+        if count >= len(segments) and segments[-1].size_bytes == 0:
+            count = len(segments) - 1  # an empty last one stays
         start = segments[count].base_offset if count < len(segments) else self.log.log_end_offset
         self.do(Op("delete_segments", offset=start), lambda: self.log.delete_segments(count, "a test"))
 

@@ -2,14 +2,15 @@
 
 import errno
 import random
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.crash_check import AnyModel, Tally, check_recording
-from tests.support.crash_images import Bounds
+from tests.support.crash_check import AnyModel, Tally, check_recording, open_image
+from tests.support.crash_images import Bounds, crash_images, materialise
 from tests.support.crash_model import Model, ThreadedModel
 from tests.support.crash_session import Session
 from tests.support.faulty_disk import FaultyDisk
@@ -62,6 +63,30 @@ def check_workload(workload: Workload, scratch: Path, bounds: Bounds, tally: Tal
     """Do it, and look at every image."""
     recording, settings = record(workload, scratch)
     return check_recording(recording, workload.model(), settings, scratch, bounds=bounds, tally=tally)
+
+
+def check_second_crash(workload: Workload, scratch: Path, bounds: Bounds, *, count: int, tally: Tally | None = None) -> Tally:
+    """Do it, open `count` of the images on a recording disk, and look at every image of that: a crash while a crash is recovered from."""
+    tally = tally or Tally()
+    recording, settings = record(workload, scratch)
+    images = list({image.digest: image for image in crash_images(recording, bounds=bounds)}.values())
+    for number, image in enumerate(random.Random(0).sample(images, min(count, len(images)))):
+        found = open_image(image, settings, scratch)
+        root = scratch / f"second-{number}"
+        materialise(image, root)
+        disk = RecordingDisk(root)
+        flush_messages = settings.get("flush.messages", 1)
+        assert isinstance(flush_messages, int)
+        model = Model(flush_messages, found.batches, found.start, found.end, found.end, found.end)
+        session = Session(root, disk, epoch=found.epochs[-1][0] if found.epochs else 0, **settings)
+        try:
+            session.append_many(2)
+            session.close()
+        finally:
+            session.drop()
+        check_recording(disk.recording(), model, settings, scratch, bounds=bounds, tally=tally)
+        shutil.rmtree(root)
+    return tally
 
 
 # Appends
