@@ -16,7 +16,7 @@ end: no reader sees what a power cut could take back. A weaker setting lets it f
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -29,28 +29,16 @@ from tidelog.disk.file_pool import SHARED, FilePool
 from tidelog.disk.log_directory import LogDirectory, make_durable_directory
 from tidelog.disk.names import parse_partition
 from tidelog.disk.partition_metadata import check_topic_id
-from tidelog.errors import DamagedLogError, LogClosedError, LogNotFoundError, OffsetOutOfRangeError, TidelogError
-from tidelog.log import time_lookup
+from tidelog.errors import DamagedLogError, LogNotFoundError, TidelogError
 from tidelog.log.append_info import AppendInfo
-from tidelog.log.fetched import Fetched
 from tidelog.log.load_report import LoadReport, Progress
 from tidelog.log.loader import Loader
+from tidelog.log.log_reading import LogReading
 from tidelog.log.maintenance import Maintenance
-from tidelog.log.positions import EARLIEST, LATEST, Position
-from tidelog.log.reading import iterate_batches, iterate_records
 from tidelog.log.segment import Segment
-from tidelog.log.segment_read import Slice, read_slice
 from tidelog.log.storage_errors import storage_error
-from tidelog.log.time_lookup import OffsetAndTimestamp
-from tidelog.log.view import Bound, View
-from tidelog.record.batch import RecordBatch
-from tidelog.record.kernel.record import Record
-from tidelog.record.legacy import LegacyBatch
 
-Isolation = Literal["log_end", "high_watermark"]
 Clock = Callable[[], int]
-
-DEFAULT_MAX_BATCH_BYTES = 0x7FFFFFFF
 
 
 def wall_clock() -> int:
@@ -58,11 +46,13 @@ def wall_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Log:
+class Log(LogReading):
     """A partition log. Made by `Log.open`; a context manager. May be shared between threads."""
 
+    _state: Maintenance
+
     def __init__(self, writing: Maintenance, report: LoadReport, topic_id: UUID | None) -> None:
-        self._writing = writing
+        self._state = writing
         self.topic_id = topic_id
         """The id of its topic, from `partition.metadata`; None where there is none. A broker in KRaft mode takes no partition without."""
         self.load_report = report
@@ -140,64 +130,39 @@ class Log:
     # Where the log stands
 
     @property
-    def directory(self) -> str:
-        """Its directory."""
-        return self._writing.directory
-
-    @property
-    def segments(self) -> tuple[Segment, ...]:
-        """Its segments as they are now, in order."""
-        return self._writing.view.segments
-
-    @property
-    def log_start_offset(self) -> int:
-        """The first offset that can be read."""
-        return self._writing.log_start_offset
-
-    @property
-    def log_end_offset(self) -> int:
-        """The next offset to be assigned."""
-        return self._writing.view.active.end[0]
-
-    @property
     def high_watermark(self) -> int:
         """The first offset that readers do not see yet."""
-        return self._writing.high_watermark.offset
+        return self._state.high_watermark.offset
 
     @high_watermark.setter
     def high_watermark(self, offset: int) -> None:
         """Set by its owner, where offsets are given from outside (`append_as_follower`); bounded by the log."""
-        self._writing.set_high_watermark(offset)
+        self._state.set_high_watermark(offset)
 
     @property
     def flushed_end(self) -> int:
         """Everything below this offset survives a power cut."""
-        return self._writing.commit.flushed_end
+        return self._state.commit.flushed_end
 
     @property
     def recovery_point(self) -> int:
         """Below this offset recovery does not look."""
-        return self._writing.recovery_point
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of all segments."""
-        return sum(segment.size_bytes for segment in self.segments)
+        return self._state.recovery_point
 
     @property
     def leader_epochs(self) -> tuple[tuple[int, int], ...]:
         """Leader epochs with the offsets at which they start."""
-        return tuple((entry.epoch, entry.start_offset) for entry in self._writing.epochs.entries)
+        return tuple((entry.epoch, entry.start_offset) for entry in self._state.epochs.entries)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
         """The largest epoch up to this one, and where it ends; None if the epoch is not known yet."""
-        return self._writing.epochs.end_offset_for(epoch, self.log_end_offset)
+        return self._state.epochs.end_offset_for(epoch, self.log_end_offset)
 
     # Writing
 
     def append(self, batch: Buffer, *, leader_epoch: int | None = None, origin: Literal["client", "coordinator"] = "client") -> AppendInfo:
         """Append one batch as the leader: offsets are assigned. Returns when it is as durable as the log's settings ask for."""
-        return self._writing.append(_as_view(batch), leader_epoch, origin)
+        return self._state.append(_as_view(batch), leader_epoch, origin)
 
     def append_run(self, batches: Sequence[Buffer] | Buffer, *, leader_epoch: int | None = None) -> list[AppendInfo]:
         """Append batches one by one, with the same outcome as `append` for each, but faster.
@@ -205,157 +170,57 @@ class Log:
         They come in a list, or one behind the other in one buffer. If one is refused, those before it are in the log, and the error has
         their answers as `appended`.
         """
-        return self._writing.append_run(batches, leader_epoch)
+        return self._state.append_run(batches, leader_epoch)
 
     def append_as_follower(self, batches: Buffer, *, leader_epoch: int | None = None) -> AppendInfo | None:
         """Append batches with the offsets and epochs they have, in one write. A batch cut off at the end is left out; None if all is.
 
         From here on the high watermark is its owner's to set. Batches of an epoch above `leader_epoch` are left out too.
         """
-        return self._writing.append_as_follower(_as_view(batches), leader_epoch)
+        return self._state.append_as_follower(_as_view(batches), leader_epoch)
 
     def flush(self) -> None:
         """Make everything durable, indexes too, and move the recovery point to the end."""
-        self._writing.flush()
+        self._state.flush()
 
     def roll(self) -> Segment:
         """Begin a new segment now."""
-        return self._writing.roll()
+        return self._state.roll()
 
     def truncate_to(self, offset: int) -> bool:
         """Drop everything at or above an offset; False if there is nothing. A batch that holds it goes as a whole."""
-        return self._writing.truncate_to(offset)
+        return self._state.truncate_to(offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop everything; the next offset is `offset`."""
-        self._writing.truncate_fully_and_start_at(offset)
+        self._state.truncate_fully_and_start_at(offset)
 
     def delete_records_before(self, offset: int) -> int:
         """Move the log start offset up to `offset`, or to the high watermark for -1: the new start. Segments go with the next retention."""
-        return self._writing.delete_records_before(offset)
+        return self._state.delete_records_before(offset)
 
     def delete_segments(self, count: int, reason: str) -> int:
         """Delete the first `count` segments; the log start offset moves up first. Gives back how many there were to delete."""
-        return self._writing.delete_segments(count, reason)
+        return self._state.delete_segments(count, reason)
 
     def replace_segments(self, new: Sequence[Segment], old: Sequence[Segment]) -> None:
         """Swap `new`, whose files are complete and named `.cleaned`, for `old`."""
-        self._writing.replace_segments(new, old)
+        self._state.replace_segments(new, old)
 
     def checkpoint(self) -> None:
         """Flush, and write down where the log stands, so that recovery after a crash is short."""
-        self._writing.checkpoint()
-
-    # Reading
-
-    def fetch(
-        self,
-        offset: int,
-        max_bytes: int,
-        *,
-        isolation: Isolation = "high_watermark",
-        min_one: bool = True,
-        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-    ) -> Fetched:
-        """Bytes from the batch that holds `offset` on, at most `max_bytes`, of one segment.
-
-        With `min_one` the first batch is whole even if it is larger, up to `max_batch_bytes`.
-        """
-        writing = self._writing
-        while True:
-            if writing.is_closed:
-                raise LogClosedError("the log is closed", path=self.directory)
-            view = writing.view
-            bound = view.end if isolation == "log_end" else writing.high_watermark
-            start, end_offset = writing.log_start_offset, view.segments[-1].end[0]
-            place = view.floor(offset)
-            if offset < start or offset > end_offset or place < 0:
-                raise OffsetOutOfRangeError(offset=offset, log_start_offset=start, log_end_offset=end_offset, path=self.directory)
-            try:
-                found = _fetch(view, place, offset, max_bytes, bound, min_one, max_batch_bytes)
-            except FileNotFoundError:
-                if writing.view is view:
-                    raise
-                continue  # the segment was deleted before we opened it: look again
-            if found is None:
-                return Fetched(b"", offset, bound.base_offset, bound.position, False, start, writing.high_watermark.offset, end_offset)
-            segment, (data, position, is_incomplete) = found
-            return Fetched(data, offset, segment.base_offset, position, is_incomplete, start, writing.high_watermark.offset, end_offset)
-
-    def offset_for_time(self, timestamp_ms: int, *, isolation: Isolation = "high_watermark") -> OffsetAndTimestamp | None:
-        """The first record at or after a time. Negative values ask for Kafka's special offsets (`tidelog.log.time_lookup`).
-
-        None if there is none below the bound of the isolation.
-        """
-        writing = self._writing
-        if writing.is_closed:
-            raise LogClosedError("the log is closed", path=self.directory)
-        view = writing.view
-        bound = view.end if isolation == "log_end" else writing.high_watermark
-        if timestamp_ms >= 0:
-            found = time_lookup.offset_for_time(view.segments, timestamp_ms, writing.log_start_offset, view.active.size_bytes)
-        elif timestamp_ms == time_lookup.LATEST_TIMESTAMP:
-            return OffsetAndTimestamp(bound.offset, -1)
-        elif timestamp_ms in (time_lookup.EARLIEST_TIMESTAMP, time_lookup.EARLIEST_LOCAL_TIMESTAMP):
-            return OffsetAndTimestamp(writing.log_start_offset, -1)
-        elif timestamp_ms == time_lookup.MAX_TIMESTAMP:
-            found = time_lookup.max_timestamp(view.segments)
-        elif timestamp_ms in (time_lookup.LATEST_TIERED_TIMESTAMP, time_lookup.EARLIEST_PENDING_UPLOAD_TIMESTAMP):
-            return None  # nothing is tiered
-        else:
-            raise ValueError(f"no special offset has the number {timestamp_ms}")
-        return found if found is not None and found.offset < bound.offset else None
-
-    @property
-    def earliest(self) -> OffsetAndTimestamp:
-        """The beginning of the log."""
-        return OffsetAndTimestamp(self.log_start_offset, -1)
-
-    @property
-    def latest(self) -> OffsetAndTimestamp:
-        """What comes next, for readers."""
-        return OffsetAndTimestamp(self.high_watermark, -1)
-
-    @property
-    def max_timestamp(self) -> OffsetAndTimestamp | None:
-        """The first record with the largest timestamp."""
-        return self.offset_for_time(time_lookup.MAX_TIMESTAMP)
-
-    def batches(
-        self,
-        start: Position = EARLIEST,
-        end: Position = LATEST,
-        *,
-        isolation: Isolation = "high_watermark",
-        when_overtaken: Literal["raise", "skip"] = "raise",
-    ) -> Iterator[RecordBatch | LegacyBatch]:
-        """The batches from one position to another, each as a view. See `read`."""
-        return iterate_batches(self, start, end, isolation, when_overtaken)
-
-    def read(
-        self,
-        start: Position = EARLIEST,
-        end: Position = LATEST,
-        *,
-        isolation: Isolation = "high_watermark",
-        when_overtaken: Literal["raise", "skip"] = "raise",
-    ) -> Iterator[Record]:
-        """The records from one position up to, not including, another: offsets, times, EARLIEST, LATEST.
-
-        If the log start offset overtakes the reading, `OffsetOutOfRangeError` says where the log starts now; with "skip" it goes on there.
-        """
-        return iterate_records(self, start, end, isolation, when_overtaken)
+        self._state.checkpoint()
 
     # Closing
 
     def close(self) -> None:
         """Flush everything, trim the files, write the checkpoints, and let go of the directory."""
-        self._writing.close()
+        self._state.close()
 
     @property
     def is_closed(self) -> bool:
         """Whether it was closed."""
-        return self._writing.is_closed
+        return self._state.is_closed
 
     def __enter__(self) -> "Log":
         return self
@@ -364,8 +229,8 @@ class Log:
         self.close()
 
     def __del__(self) -> None:
-        writing = getattr(self, "_writing", None)
-        if writing is not None and not writing.is_closed:
+        state = getattr(self, "_state", None)
+        if state is not None and not state.is_closed:
             warnings.warn(
                 f"{self!r} was dropped without being closed: it will be recovered when it is opened", ResourceWarning, stacklevel=2
             )
@@ -377,21 +242,3 @@ class Log:
 def _as_view(batch: Buffer) -> memoryview:
     view = memoryview(batch)
     return view if view.format == "B" and view.ndim == 1 else view.cast("B")
-
-
-def _fetch(
-    view: View, place: int, offset: int, max_bytes: int, bound: Bound, min_one: bool, max_batch_bytes: int
-) -> tuple[Segment, Slice] | None:
-    """Look in the segment at `place` and, where it has nothing at or above the offset, in those behind it."""
-    bound_offset, bound_base, bound_position = bound
-    if offset >= bound_offset:
-        return None
-    for segment in view.segments[place:]:
-        base_offset = segment.base_offset
-        if base_offset > bound_base:
-            break
-        max_position = bound_position if base_offset == bound_base else segment.end[1]
-        found = read_slice(segment, offset, max_bytes, max_position, min_one, max_batch_bytes)
-        if found is not None:
-            return segment, found
-    return None

@@ -11,13 +11,13 @@ from tidelog.record.kernel.record import Record
 from tidelog.record.legacy import LegacyBatch
 
 if TYPE_CHECKING:
-    from tidelog.log.log import Isolation, Log
+    from tidelog.log.log_reading import Isolation, LogReading
 
 FETCH_BYTES = 1 << 20
 Overtaken = Literal["raise", "skip"]
 
 
-def resolve(log: "Log", position: Position, isolation: "Isolation") -> int:
+def resolve(log: "LogReading", position: Position, isolation: "Isolation") -> int:
     """The offset of a position; of a time, that of the first record not before it, or the end where there is none."""
     end = log.log_end_offset if isolation == "log_end" else log.high_watermark
     if position is EARLIEST:
@@ -33,14 +33,16 @@ def resolve(log: "Log", position: Position, isolation: "Isolation") -> int:
 
 
 def iterate_batches(
-    log: "Log", start: Position, end: Position, isolation: "Isolation", when_overtaken: Overtaken
+    log: "LogReading", start: Position, end: Position, isolation: "Isolation", when_overtaken: Overtaken
 ) -> Iterator[RecordBatch | LegacyBatch]:
     """Batches with a record in the range; the first and the last may reach beyond it."""
     for batch, _ in _iterate(log, resolve(log, start, isolation), resolve(log, end, isolation), isolation, when_overtaken):
         yield batch
 
 
-def iterate_records(log: "Log", start: Position, end: Position, isolation: "Isolation", when_overtaken: Overtaken) -> Iterator[Record]:
+def iterate_records(
+    log: "LogReading", start: Position, end: Position, isolation: "Isolation", when_overtaken: Overtaken
+) -> Iterator[Record]:
     """Data records in the range; every CRC is checked."""
     stop = resolve(log, end, isolation)
     topic, partition = log.partition
@@ -56,7 +58,7 @@ def iterate_records(log: "Log", start: Position, end: Position, isolation: "Isol
 
 
 def _iterate(
-    log: "Log", offset: int, stop: int, isolation: "Isolation", when_overtaken: Overtaken
+    log: "LogReading", offset: int, stop: int, isolation: "Isolation", when_overtaken: Overtaken
 ) -> Iterator[tuple[RecordBatch | LegacyBatch, int]]:
     """Each batch with the first offset in it that is wanted."""
     if when_overtaken not in ("raise", "skip"):

@@ -1,0 +1,192 @@
+"""The reading side of a log: fetch by offset, look up by time, iterate. It takes no lock and changes nothing.
+
+What it works on is a `Readable`: a view of the segments, two bounds and a start, each replaced whole by whoever owns the log.
+"""
+
+from collections.abc import Iterator
+from typing import Literal, Protocol
+
+from tidelog.disk.names import TopicPartition
+from tidelog.errors import LogClosedError, OffsetOutOfRangeError
+from tidelog.log import time_lookup
+from tidelog.log.fetched import Fetched
+from tidelog.log.positions import EARLIEST, LATEST, Position
+from tidelog.log.reading import iterate_batches, iterate_records
+from tidelog.log.segment import Segment
+from tidelog.log.segment_read import Slice, read_slice
+from tidelog.log.time_lookup import OffsetAndTimestamp
+from tidelog.log.view import Bound, View
+from tidelog.record.batch import RecordBatch
+from tidelog.record.kernel.record import Record
+from tidelog.record.legacy import LegacyBatch
+
+Isolation = Literal["log_end", "high_watermark"]
+
+DEFAULT_MAX_BATCH_BYTES = 0x7FFFFFFF
+
+
+class Readable(Protocol):
+    """What reading needs to know of a log."""
+
+    view: View
+    log_start_offset: int
+    partition: TopicPartition
+    directory: str
+    is_closed: bool
+
+    @property
+    def high_watermark(self) -> Bound:
+        """The first offset that readers do not see, with its place."""
+
+
+class LogReading:
+    """The reading half of `Log`."""
+
+    _state: Readable
+    partition: TopicPartition
+
+    @property
+    def directory(self) -> str:
+        """Its directory."""
+        return self._state.directory
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Its segments as they are now, in order."""
+        return self._state.view.segments
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that can be read."""
+        return self._state.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """The next offset to be assigned."""
+        return self._state.view.active.end[0]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.size_bytes for segment in self.segments)
+
+    @property
+    def high_watermark(self) -> int:
+        """The first offset that readers do not see yet."""
+        return self._state.high_watermark.offset
+
+    def fetch(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        isolation: Isolation = "high_watermark",
+        min_one: bool = True,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    ) -> Fetched:
+        """Bytes from the batch that holds `offset` on, at most `max_bytes`, of one segment.
+
+        With `min_one` the first batch is whole even if it is larger, up to `max_batch_bytes`.
+        """
+        state = self._state
+        while True:
+            if state.is_closed:
+                raise LogClosedError("the log is closed", path=self.directory)
+            view = state.view
+            bound = view.end if isolation == "log_end" else state.high_watermark
+            start, end_offset = state.log_start_offset, view.segments[-1].end[0]
+            place = view.floor(offset)
+            if offset < start or offset > end_offset or place < 0:
+                raise OffsetOutOfRangeError(offset=offset, log_start_offset=start, log_end_offset=end_offset, path=self.directory)
+            try:
+                found = _fetch(view, place, offset, max_bytes, bound, min_one, max_batch_bytes)
+            except FileNotFoundError:
+                if state.view is view:
+                    raise
+                continue  # the segment was deleted before we opened it: look again
+            if found is None:
+                return Fetched(b"", offset, bound.base_offset, bound.position, False, start, state.high_watermark.offset, end_offset)
+            segment, (data, position, is_incomplete) = found
+            return Fetched(data, offset, segment.base_offset, position, is_incomplete, start, state.high_watermark.offset, end_offset)
+
+    def offset_for_time(self, timestamp_ms: int, *, isolation: Isolation = "high_watermark") -> OffsetAndTimestamp | None:
+        """The first record at or after a time. Negative values ask for Kafka's special offsets (`tidelog.log.time_lookup`).
+
+        None if there is none below the bound of the isolation.
+        """
+        state = self._state
+        if state.is_closed:
+            raise LogClosedError("the log is closed", path=self.directory)
+        view = state.view
+        bound = view.end if isolation == "log_end" else state.high_watermark
+        if timestamp_ms >= 0:
+            found = time_lookup.offset_for_time(view.segments, timestamp_ms, state.log_start_offset, view.active.size_bytes)
+        elif timestamp_ms == time_lookup.LATEST_TIMESTAMP:
+            return OffsetAndTimestamp(bound.offset, -1)
+        elif timestamp_ms in (time_lookup.EARLIEST_TIMESTAMP, time_lookup.EARLIEST_LOCAL_TIMESTAMP):
+            return OffsetAndTimestamp(state.log_start_offset, -1)
+        elif timestamp_ms == time_lookup.MAX_TIMESTAMP:
+            found = time_lookup.max_timestamp(view.segments)
+        elif timestamp_ms in (time_lookup.LATEST_TIERED_TIMESTAMP, time_lookup.EARLIEST_PENDING_UPLOAD_TIMESTAMP):
+            return None  # nothing is tiered
+        else:
+            raise ValueError(f"no special offset has the number {timestamp_ms}")
+        return found if found is not None and found.offset < bound.offset else None
+
+    @property
+    def earliest(self) -> OffsetAndTimestamp:
+        """The beginning of the log."""
+        return OffsetAndTimestamp(self.log_start_offset, -1)
+
+    @property
+    def latest(self) -> OffsetAndTimestamp:
+        """What comes next, for readers."""
+        return OffsetAndTimestamp(self.high_watermark, -1)
+
+    @property
+    def max_timestamp(self) -> OffsetAndTimestamp | None:
+        """The first record with the largest timestamp."""
+        return self.offset_for_time(time_lookup.MAX_TIMESTAMP)
+
+    def batches(
+        self,
+        start: Position = EARLIEST,
+        end: Position = LATEST,
+        *,
+        isolation: Isolation = "high_watermark",
+        when_overtaken: Literal["raise", "skip"] = "raise",
+    ) -> Iterator[RecordBatch | LegacyBatch]:
+        """The batches from one position to another, each as a view. See `read`."""
+        return iterate_batches(self, start, end, isolation, when_overtaken)
+
+    def read(
+        self,
+        start: Position = EARLIEST,
+        end: Position = LATEST,
+        *,
+        isolation: Isolation = "high_watermark",
+        when_overtaken: Literal["raise", "skip"] = "raise",
+    ) -> Iterator[Record]:
+        """The records from one position up to, not including, another: offsets, times, EARLIEST, LATEST.
+
+        If the log start offset overtakes the reading, `OffsetOutOfRangeError` says where the log starts now; with "skip" it goes on there.
+        """
+        return iterate_records(self, start, end, isolation, when_overtaken)
+
+
+def _fetch(
+    view: View, place: int, offset: int, max_bytes: int, bound: Bound, min_one: bool, max_batch_bytes: int
+) -> tuple[Segment, Slice] | None:
+    """Look in the segment at `place` and, where it has nothing at or above the offset, in those behind it."""
+    bound_offset, bound_base, bound_position = bound
+    if offset >= bound_offset:
+        return None
+    for segment in view.segments[place:]:
+        base_offset = segment.base_offset
+        if base_offset > bound_base:
+            break
+        max_position = bound_position if base_offset == bound_base else segment.end[1]
+        found = read_slice(segment, offset, max_bytes, max_position, min_one, max_batch_bytes)
+        if found is not None:
+            return segment, found
+    return None
