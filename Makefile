@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 KERNEL := src/tidelog/record/kernel
 KERNEL_SOURCES := $(wildcard $(KERNEL)/*.py $(KERNEL)/*.pxd)
 
-.PHONY: help setup demo test check format interop golden bench fuzz clean
+.PHONY: help setup demo test check format interop golden bench crash fuzz clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -53,6 +53,9 @@ golden: ## let Kafka write tests/golden again (Java 17 and Maven needed)
 bench: setup ## every speed promise, as a ratio against its peer (Java 17 and Maven needed)
 	interop/resolve-jars
 	$(BIN)/python -m bench
+
+crash: setup ## every crash image of long workloads, and a thousand killed writers
+	$(BIN)/python -m tests.crash.long_run
 
 fuzz: setup ## a million mutated batches against the kernel under AddressSanitizer
 	$(BIN)/python -m tests.fuzz.sanitized --batches 1000000

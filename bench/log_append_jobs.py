@@ -27,8 +27,9 @@ from bench.timing import Measurement, Pace
 from tidelog.log.log import Log
 
 RUN = 64
-DURABLE_BATCHES = 2048
+FOLLOWER_PEER_RUN = RUN  # Kafka's follower takes several batches a call
 THREADS = 16
+DURABLE_BATCHES = {1: 512, THREADS: 1024}
 _UNIT = "batches/s"
 _NO_FLUSH = {"flush.messages": str((1 << 63) - 1)}
 _DURABLE = {"flush.messages": "1"}
@@ -59,12 +60,12 @@ def _follower(inputs: Inputs, pace: Pace) -> Measurement:
     path = log_data.log_path(inputs)
     calls = log_data.follower_calls(path, log_data.BATCHES, RUN)
     side = partial(_Ours, settings=_NO_FLUSH, calls=calls, count=log_data.BATCHES, append=_append_as_follower)
-    return _against_kafka(side, pace, role="follower", run=RUN, batches=log_data.BATCHES, input=path, settings=_NO_FLUSH)
+    return _against_kafka(side, pace, role="follower", run=FOLLOWER_PEER_RUN, batches=log_data.BATCHES, input=path, settings=_NO_FLUSH)
 
 
 def _durable(inputs: Inputs, pace: Pace, *, threads: int) -> Measurement:
     path = log_data.log_path(inputs)
-    batches = log_data.leader_batches(path, DURABLE_BATCHES)
+    batches = log_data.leader_batches(path, DURABLE_BATCHES[threads])
     side = partial(_Ours, settings=_DURABLE, calls=batches, count=len(batches), append=_append_each, threads=threads)
     return _against_kafka(side, pace, role="leader", threads=threads, batches=len(batches), input=path, settings=_DURABLE)
 

@@ -55,7 +55,7 @@ def _recovery(inputs: Inputs, pace: Pace, *, without_indexes: bool) -> Measureme
         with LogJvm("open", folder=peer, settings=_RECOVERED, **options) as jvm:
             opened = jvm.check()
             recover = partial(_recover, ours, without_indexes=without_indexes, end_offset=opened["end_offset"])
-            require_equal("bytes", recover().count, opened["size_bytes"])
+            require_equal("bytes", recover().done, opened["size_bytes"])
             return rates(recover, jvm, pace)
 
 
@@ -112,7 +112,12 @@ def _files(inputs: Inputs, pace: Pace) -> Measurement:
     bound = DEFAULT_MAX_OPEN + FILES_BESIDE_THE_POOL
     opened_descriptors, read_descriptors = found[-1]["descriptors"]
     opened_maps, read_maps = found[-1]["maps"]
-    extra = {"descriptors_open": opened_descriptors, "maps_open": opened_maps, "descriptors_read": read_descriptors, "maps_read": read_maps}
+    extra: dict[str, float] = {
+        "descriptors_open": opened_descriptors,
+        "maps_open": opened_maps,
+        "descriptors_read": read_descriptors,
+        "maps_read": read_maps,
+    }
     return Measurement(most, [float(bound)], f"the pool's {DEFAULT_MAX_OPEN} and {FILES_BESIDE_THE_POOL} more", extra)
 
 

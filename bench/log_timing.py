@@ -20,7 +20,7 @@ from bench.timing import Measurement, Pace
 class Timed(NamedTuple):
     """What one pass did: batches or bytes, and the time it took."""
 
-    count: int
+    done: int
     seconds: float
 
 
@@ -113,7 +113,7 @@ def no_collection() -> Iterator[None]:
 def _rate(run: TimedPass, at_least_seconds: float) -> float:
     count, seconds = 0, 0.0
     while seconds < at_least_seconds:
-        done = run()
-        count += done.count
-        seconds += done.seconds
+        timed = run()
+        count += timed.done
+        seconds += timed.seconds
     return count / seconds

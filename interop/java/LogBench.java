@@ -40,6 +40,10 @@ public final class LogBench {
     /** Does its work once for each call; what it answers is printed. */
     interface Job {
         Map<String, Object> run(boolean isCheck) throws Exception;
+
+        /** Leaves the files as a log that was closed in order. */
+        default void close() throws IOException {
+        }
     }
 
     public static void main(String[] args) throws Exception {
@@ -66,6 +70,7 @@ public final class LogBench {
             answer.put("java_version", System.getProperty("java.version"));
             System.out.println(Json.line(answer));
         }
+        job.close();
         System.exit(0);
     }
 
@@ -115,6 +120,12 @@ public final class LogBench {
         return UnifiedLog.create(folder.toFile(), config, 0, 0, scheduler, new BrokerTopicStats(), Time.SYSTEM, 900_000,
             new ProducerStateManagerConfig(86_400_000, false), 600_000, new LogDirFailureChannel(1), isClean,
             Optional.empty());
+    }
+
+    /** Leaves the files as closing does, without an fsync of each: with ten thousand segments that takes a minute. */
+    static void closeUnsynced(UnifiedLog log) throws IOException {
+        log.activeSegment().onBecomeInactiveSegment();
+        log.closeHandlers();
     }
 
     static void makeEmpty(Path folder) throws IOException {

@@ -43,15 +43,9 @@ final class LogOpenBench implements LogBench.Job {
                 log.appendAsFollower(MemoryRecords.readableRecords(batch), 0);
             Map<String, Object> answer = describe(log, 0);
             log.takeProducerSnapshot();
-            closeUnsynced(log);
+            LogBench.closeUnsynced(log);
             return answer;
         };
-    }
-
-    /** Leaves the files as closing does, without an fsync of each: with ten thousand segments that takes a minute. */
-    private static void closeUnsynced(UnifiedLog log) throws IOException {
-        log.activeSegment().onBecomeInactiveSegment();
-        log.closeHandlers();
     }
 
     /** Forgets every task, such as the flush of a rolled segment. */
@@ -82,7 +76,7 @@ final class LogOpenBench implements LogBench.Job {
         long start = System.nanoTime();
         UnifiedLog log = LogBench.open(folder, config, scheduler, isClean);
         Map<String, Object> answer = describe(log, System.nanoTime() - start);
-        closeUnsynced(log);
+        LogBench.closeUnsynced(log);
         return answer;
     }
 

@@ -21,6 +21,7 @@ import java.util.zip.CRC32C;
  * into one direct buffer that is used again, the cheapest way there is. A check answers with a checksum of all answers.
  */
 final class LogReadBench implements LogBench.Job {
+    private final UnifiedLog log;
     private final long[] questions;
     private final Question question;
 
@@ -29,7 +30,8 @@ final class LogReadBench implements LogBench.Job {
         void ask(long value, CRC32C checksum) throws IOException;
     }
 
-    private LogReadBench(LogBench.Options options, Question question) throws IOException {
+    private LogReadBench(UnifiedLog log, LogBench.Options options, Question question) throws IOException {
+        this.log = log;
         LongBuffer values = ByteBuffer.wrap(Files.readAllBytes(Path.of(options.text("questions")))).asLongBuffer();
         questions = new long[values.remaining()];
         values.get(questions);
@@ -40,7 +42,7 @@ final class LogReadBench implements LogBench.Job {
         UnifiedLog log = LogBench.open(options.folder(), options.logSettings(), scheduler, true);
         int maxBytes = options.number("max-bytes");
         ByteBuffer buffer = ByteBuffer.allocateDirect(maxBytes);
-        return new LogReadBench(options, (offset, checksum) -> {
+        return new LogReadBench(log, options, (offset, checksum) -> {
             FileRecords records = (FileRecords) log.read(offset, maxBytes, FetchIsolation.LOG_END, true).records;
             buffer.clear().limit(records.sizeInBytes());
             records.readInto(buffer, 0);
@@ -52,7 +54,7 @@ final class LogReadBench implements LogBench.Job {
     static LogReadBench offsetForTime(LogBench.Options options, KafkaScheduler scheduler) throws IOException {
         UnifiedLog log = LogBench.open(options.folder(), options.logSettings(), scheduler, true);
         ByteBuffer answer = ByteBuffer.allocate(2 * Long.BYTES);
-        return new LogReadBench(options, (timestamp, checksum) -> {
+        return new LogReadBench(log, options, (timestamp, checksum) -> {
             TimestampAndOffset found = log.fetchOffsetByTimestamp(timestamp, Optional.empty()).timestampAndOffsetOpt().orElseThrow();
             if (checksum != null)
                 checksum.update(answer.clear().putLong(found.offset).putLong(found.timestamp).flip());
@@ -74,5 +76,10 @@ final class LogReadBench implements LogBench.Job {
             nanos[i] = System.nanoTime() - start;
         }
         return LogBench.latencies(nanos);
+    }
+
+    @Override
+    public void close() throws IOException {
+        LogBench.closeUnsynced(log);
     }
 }

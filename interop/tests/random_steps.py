@@ -2,14 +2,19 @@
 
 Left out is what we do differently on purpose: bytes behind a batch, leader epochs that fall, producer ids, which we do not track yet, and
 
-    a call with more batches than an index has room for    Kafka writes them, then throws, and has not moved on
-    a new leader epoch in a call too large for a segment   Kafka refuses the call and keeps the epoch
-    a read up to a high watermark inside a batch or gap    Kafka moves the watermark to the beginning of a batch
-    a start offset for a log that is only compacted        not the log but the broker refuses that
+    a call with more batches than an index has room for     Kafka writes them, then throws, and has not moved on
+    a call with offsets too far apart for a segment         Kafka refuses it after the roll, and stands between the segments
+    a new leader epoch in a call too large for a segment    Kafka refuses the call and keeps the epoch
+    a read up to a high watermark inside a batch or a gap   Kafka moves the watermark to the beginning of a batch
+    a cut below all time entries of a reopened segment      Kafka forgets the largest timestamp of what stays
+    a start offset for a log that is only compacted         not Kafka's log but its broker refuses that
 """
 
 import base64
+import contextlib
 import json
+import struct
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,6 +26,7 @@ from tidelog.log.log import Log
 from tidelog.record import BatchSettings, Compression, NewBatch
 
 Step = dict[str, Any]
+Call = Callable[[], object]
 Rows = tuple[list[Any], Compression]
 
 WEIGHTS = {
@@ -43,19 +49,14 @@ def write_case(seed: int, folder: Path, work: Path) -> None:
     """A case without answers, made from a seed."""
     random = Random(seed)
     config = random_config(random)
-    author = Author(random, config, work)
-    steps = author.write(random.randrange(10, 60))
+    steps = Author(random, config, work).write(random.randrange(10, 60))
     folder.mkdir(parents=True)
     document = {"name": f"seed-{seed}", "about": "random steps", "config": config, "steps": steps}
     (folder / "case.json").write_text(json.dumps(document))
 
 
-def encode(rows: Rows, base_offset: int = 0, **settings: Any) -> bytes:
-    return NewBatch(rows[0], base_offset=base_offset, settings=BatchSettings(compression=rows[1], **settings)).encode()
-
-
 def random_config(random: Random) -> dict[str, str]:
-    config = {
+    config: dict[str, object] = {
         "internal.segment.bytes": random.choice((200, 300, 500, 1000, 5000, 1 << 20)),
         "index.interval.bytes": random.choice((0, 1, 60, 150, 500, 4096)),
         "segment.index.bytes": random.choice((12, 16, 24, 36, 48, 100, 4000, 4000, 4000)),
@@ -70,9 +71,12 @@ def random_config(random: Random) -> dict[str, str]:
     if random.random() < 0.1:
         config["max.message.bytes"] = random.choice((150, 400))
     if random.random() < 0.15:
-        config["cleanup.policy"] = "compact,delete"
-        config["max.compaction.lag.ms"] = random.choice((40, 3000))
+        config |= {"cleanup.policy": "compact,delete", "max.compaction.lag.ms": random.choice((40, 3000))}
     return {name: str(value) for name, value in sorted(config.items())}
+
+
+def encode(rows: Rows, base_offset: int = 0, **settings: Any) -> bytes:
+    return NewBatch(rows[0], base_offset=base_offset, settings=BatchSettings(compression=rows[1], **settings)).encode()
 
 
 class Author:
@@ -85,6 +89,7 @@ class Author:
         self.pool = FilePool(QuietDisk())
         self.now_ms = TIME
         self.data_ms = TIME
+        self.was_reopened = False
         self.log = self.open()
         self.log.high_watermark = 0
 
@@ -93,44 +98,45 @@ class Author:
 
     def write(self, count: int) -> list[Step]:
         steps = []
-        names, weights = list(WEIGHTS), list(WEIGHTS.values())
-        for op in self.random.choices(names, weights, k=count):
+        for op in self.random.choices(list(WEIGHTS), list(WEIGHTS.values()), k=count):
             self.now_ms += self.random.choice((0, 0, 1, 20, 500))
             step: Step = {"op": op, "now_ms": self.now_ms}
-            try:
-                getattr(self, op)(step)
-            except TidelogError:
-                pass  # Kafka should refuse it too
+            call = getattr(self, op)(step)
+            with contextlib.suppress(TidelogError):  # Kafka will have to refuse it too
+                call()
             steps.append(step)
         self.log.close()
         return steps
 
     # Batches
 
-    def rows(self) -> Rows:
-        """The records of a batch, and its codec."""
-        random = self.random
-        self.data_ms += random.choice((0, 0, 1, 5, 30, 400))
-        count = random.choice((1, 1, 1, 2, 3, 8))
-        rows = [(self.key(), self.value(), self.headers(), self.timestamp()) for _ in range(count)]
-        return rows, random.choice((Compression.NONE, Compression.NONE, *Compression))
-
-    def new_epochs(self, calls: list[Rows]) -> list[int]:
-        """An epoch for each batch of a call: none below the newest, and no new one where the call may be refused for its size."""
-        packed = sum(len(encode(rows)) for rows in calls)
+    def calls(self, most: int) -> tuple[list[Rows], list[int]]:
+        """The batches of one call, and the leader epoch of each: none below the newest, no new one if the call may be too large."""
+        calls = [self.rows() for _ in range(self.random.randint(1, most))]
         plain = sum(len(encode((rows, Compression.NONE))) for rows, _ in calls)
+        is_too_large = max(plain, sum(map(len, map(encode, calls)))) > int(self.config["internal.segment.bytes"])
+        if is_too_large and not self.log.leader_epochs:
+            calls, is_too_large = [([(b"key", b"small", (), self.data_ms)], Compression.NONE)], False
         epoch, epochs = self.latest_epoch, []
         for _ in calls:
-            if max(packed, plain) <= int(self.config["internal.segment.bytes"]):
-                epoch += self.random.choice((0, 0, 0, 0, 0, 1, 5))
+            epoch += 0 if is_too_large else self.random.choice((0, 0, 0, 0, 0, 1, 5))
             epochs.append(epoch)
-        return epochs
+        return calls, epochs
+
+    def rows(self) -> Rows:
+        """The records of a batch, and its codec."""
+        self.data_ms += self.random.choice((0, 0, 1, 5, 30, 400))
+        count = self.random.choice((1, 1, 1, 2, 3, 8))
+        rows = [(self.key(), self.value(), self.headers(), self.timestamp()) for _ in range(count)]
+        return rows, self.random.choice((Compression.NONE, Compression.NONE, *Compression))
 
     def key(self) -> bytes | None:
-        return self.random.choice((None, b"", b"a", b"key")) if "cleanup.policy" not in self.config or self.chance(0.01) else b"key"
+        is_compacted = "cleanup.policy" in self.config
+        return b"key" if is_compacted and self.chance(0.99) else self.random.choice((None, b"", b"a", b"key"))
 
     def value(self) -> bytes | None:
-        return self.random.choice((None, b"", b"v", self.random.randbytes(self.random.randrange(60)), b"tide " * self.random.randrange(30)))
+        noise, text = self.random.randbytes(self.random.randrange(60)), b"tide " * self.random.randrange(30)
+        return self.random.choice((None, b"", b"v", noise, text))
 
     def headers(self) -> list[tuple[str, bytes | None]]:
         return [("h", self.random.choice((None, b"", b"1"))) for _ in range(self.random.choice((0, 0, 0, 1, 2)))]
@@ -142,7 +148,7 @@ class Author:
         if choice < 0.05:
             return 0
         if choice < 0.06:
-            return self.now_ms + 3_600_000 + self.random.randrange(-1, 2)
+            return self.now_ms + 3_600_000 + self.random.randrange(-1, 2)  # about the limit
         return self.data_ms + (self.random.randrange(-300, 300) if choice < 0.4 else 0)
 
     def chance(self, share: float) -> bool:
@@ -152,23 +158,26 @@ class Author:
     def latest_epoch(self) -> int:
         return self.log.leader_epochs[-1][0] if self.log.leader_epochs else 0
 
-    # Steps
+    def offset(self, below: int = 1, above: int = 1) -> int:
+        """Somewhere in the log or just outside, more often near its end."""
+        start, end = self.log.log_start_offset - below, self.log.log_end_offset + above
+        return max(0, self.random.randrange(max(start, end - 8) if self.chance(0.6) else start, end + 1))
 
-    def append(self, step: Step) -> None:
-        rows = self.rows()
-        (epoch,) = self.new_epochs([rows])
+    # Steps: each completes its description, and gives back the call
+
+    def append(self, step: Step) -> Call:
+        (rows,), (epoch,) = self.calls(1)
         data = encode(rows)
         step |= {"leader_epoch": epoch, "origin": "client", "batches": base64.b64encode(data).decode()}
-        self.log.append(data, leader_epoch=epoch)
+        return lambda: self.log.append(data, leader_epoch=epoch)
 
-    def append_as_follower(self, step: Step) -> None:
+    def append_as_follower(self, step: Step) -> Call:
         has_room = int(self.config["segment.index.bytes"]) >= 4000
-        calls = [self.rows() for _ in range(self.random.choice((1, 1, 2, 4)) if has_room else 1)]
-        epochs = self.new_epochs(calls)
-        offset = self.log.log_end_offset - (1 if self.chance(0.02) else 0)
+        calls, epochs = self.calls(4 if has_room else 1)
+        offset = max(0, self.log.log_end_offset + (self.random.choice((-1, 2**31)) if self.chance(0.04) else 0))
         data = b""
         for rows, epoch in zip(calls, epochs, strict=True):
-            offset += self.random.choice((0, 0, 0, 0, 1, 7, 1000, 2**31 if self.chance(0.05) else 0))
+            offset += self.random.choice((0, 0, 0, 0, 1, 7, 1000))
             data += encode(rows, base_offset=offset, partition_leader_epoch=epoch)
             offset += len(rows[0])
         if self.chance(0.1):
@@ -176,51 +185,66 @@ class Author:
         # The last batches may be of a newer leader than the one that is followed.
         leader_epoch = epochs[0] if self.chance(0.1) else epochs[-1]
         step |= {"leader_epoch": leader_epoch, "batches": base64.b64encode(data).decode()}
-        self.log.append_as_follower(data, leader_epoch=leader_epoch)
+        return lambda: self.log.append_as_follower(data, leader_epoch=leader_epoch)
 
-    def roll(self, step: Step) -> None:
-        self.log.roll()
+    def roll(self, step: Step) -> Call:
+        return self.log.roll
 
-    def flush(self, step: Step) -> None:
-        self.log.flush()
+    def flush(self, step: Step) -> Call:
+        return self.log.flush
 
-    def offset(self, below: int = 1, above: int = 1) -> int:
-        start, end = self.log.log_start_offset - below, self.log.log_end_offset + above
-        near_end = max(start, end - 8)
-        return max(0, self.random.randrange(near_end if self.chance(0.6) else start, end + 1))
+    def truncate_to(self, step: Step) -> Call:
+        offset = self.offset(below=3)
+        step["offset"] = self.log.log_end_offset if self.was_reopened and self.loses_time_entries(offset) else offset
+        return lambda: self.log.truncate_to(step["offset"])
 
-    def truncate_to(self, step: Step) -> None:
-        step["offset"] = self.offset(below=3)
-        self.log.truncate_to(step["offset"])
+    def loses_time_entries(self, offset: int) -> bool:
+        """Whether a cut at an offset leaves no entry in the time index of the segment that holds it."""
+        segment = next((segment for segment in reversed(self.log.segments) if segment.base_offset <= offset), self.log.segments[0])
+        entries = struct.iter_unpack(">qi", segment.time_index.entry_bytes())
+        return all(segment.base_offset + relative >= offset for _, relative in entries)
 
-    def truncate_fully_and_start_at(self, step: Step) -> None:
+    def truncate_fully_and_start_at(self, step: Step) -> Call:
         step["offset"] = self.offset(below=0, above=20)
-        self.log.truncate_fully_and_start_at(step["offset"])
+        return lambda: self.log.truncate_fully_and_start_at(step["offset"])
 
-    def update_high_watermark(self, step: Step) -> None:
+    def update_high_watermark(self, step: Step) -> Call:
         step["offset"] = self.log.log_end_offset if self.chance(0.7) else self.offset()
-        self.log.high_watermark = step["offset"]
+        return lambda: setattr(self.log, "high_watermark", step["offset"])
 
-    def increment_log_start_offset(self, step: Step) -> None:
-        step["offset"] = min(self.offset(below=0, above=0), self.log.high_watermark)
-        self.log.delete_records_before(step["offset"])
+    def increment_log_start_offset(self, step: Step) -> Call:
+        step["offset"] = self.offset(below=0) if self.chance(0.1) else min(self.offset(below=0), self.log.high_watermark)
+        return lambda: self.log.delete_records_before(step["offset"])
 
-    def reopen(self, step: Step) -> None:
+    def reopen(self, step: Step) -> Call:
         start, end = self.log.log_start_offset, self.log.log_end_offset
+        self.was_reopened = True
         self.log.close()
         self.log = self.open(last_shutdown_clean=True, recovery_point=end, log_start_offset=start)
         self.log.high_watermark = start
+        return lambda: None
 
-    def read(self, step: Step) -> None:
-        high_watermark = self.log.high_watermark
-        is_between = high_watermark == self.log.log_end_offset or high_watermark in {batch.base_offset for batch in stored_batches(self.log)}
-        isolation = self.random.choice(("log_end", "high_watermark")) if is_between else "log_end"
+    def read(self, step: Step) -> Call:
+        offset = self.offset()
+        isolation = self.random.choice(("log_end", "high_watermark")) if self.is_bounded_at_a_batch(offset) else "log_end"
         max_bytes = self.random.choice((0, 1, 70, 150, 400, 1 << 20))
-        step |= {"offset": self.offset(), "max_bytes": max_bytes, "isolation": isolation, "min_one": self.chance(0.5)}
+        step |= {"offset": offset, "max_bytes": max_bytes, "isolation": isolation, "min_one": self.chance(0.5)}
+        return lambda: None
 
-    def offset_for_time(self, step: Step) -> None:
+    def is_bounded_at_a_batch(self, offset: int) -> bool:
+        """Whether the high watermark lies where a batch begins, and a reader from an offset below it finds something."""
+        bound = self.log.high_watermark
+        if bound == self.log.log_end_offset:
+            return True
+        batches = stored_batches(self.log)
+        finds = offset >= bound or any(batch.last_offset >= offset and batch.base_offset < bound for batch in batches)
+        return finds and any(batch.base_offset == bound for batch in batches)
+
+    def offset_for_time(self, step: Step) -> Call:
         special = self.random.choice((-1, -2, -3, -4, 0))
         step["timestamp_ms"] = special if self.chance(0.3) else self.data_ms - self.random.randrange(-100, 2000)
+        return lambda: None
 
-    def offset_for_epoch(self, step: Step) -> None:
+    def offset_for_epoch(self, step: Step) -> Call:
         step["epoch"] = self.random.randrange(max(0, self.latest_epoch - 4), self.latest_epoch + 2)
+        return lambda: None

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.support.logs import TIME, FakeClock, QuietDisk, StoredBatch, check_log, copy_home
 from tidelog.disk.file_pool import FilePool
@@ -321,6 +321,7 @@ class LogMachine(RuleBasedStateMachine):
             model.start = min(model.start, offset)
             model.high_watermark = min(model.high_watermark, offset)
 
+    @precondition(lambda self: len(self.model.batches) > 8)
     @rule(data=st.data())
     def truncate_fully_and_start_at(self, data: st.DataObject) -> None:
         model = self.model
@@ -332,7 +333,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def delete_records_before(self, data: st.DataObject) -> None:
         model = self.model
-        offset = data.draw(st.one_of(st.just(-1), st.integers(0, model.end + 1)))
+        offset = data.draw(st.one_of(st.integers(model.start, model.start + 3), st.just(-1), st.integers(0, model.end + 1)))
         if offset > model.high_watermark:
             with pytest.raises(OffsetOutOfRangeError):
                 self.log.delete_records_before(offset)
@@ -340,6 +341,7 @@ class LogMachine(RuleBasedStateMachine):
         model.start = max(model.start, model.high_watermark if offset == -1 else offset)
         assert self.log.delete_records_before(offset) == model.start
 
+    @precondition(lambda self: len(self.log.segments) > 2)
     @rule(data=st.data())
     def delete_segments(self, data: st.DataObject) -> None:
         """As retention does: nothing that is not below the high watermark."""
@@ -347,7 +349,7 @@ class LogMachine(RuleBasedStateMachine):
         bases = [segment.base_offset for segment in self.log.segments]
         ends = [*bases[1:], model.end]
         most = sum(end <= model.high_watermark for end in ends)
-        count = data.draw(st.integers(0, most))
+        count = data.draw(st.one_of(st.integers(0, min(2, most)), st.integers(0, most)))
         is_active_empty = self.log.segments[-1].size_bytes == 0
         deleted = self.log.delete_segments(count, "a test")
         assert deleted == (count - 1 if count == len(bases) and is_active_empty else count)

@@ -8,7 +8,7 @@ included, by offsets, and by leader epoch.
 import struct
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _HEAD = struct.Struct(">qiib")
 _LAST_OFFSET_DELTA = struct.Struct(">i")
@@ -121,12 +121,13 @@ class Model:
     """What a power cut cannot take."""
     pending: Op | None = None
     failed: list[tuple[Stored, ...]] = field(default_factory=list)
-    """Appends at the end that raised. They may come back until something else was acknowledged there."""
+    """Appends at the end that raised. They may be there, in part, until something else was acknowledged there."""
+    half_done: list[Op] = field(default_factory=list)
+    """Other calls that raised: what they were to do may have happened, or not."""
 
     def follow(self, label: str, op: object) -> None:
         """One note further."""
-        if not isinstance(op, Op):
-            return
+        assert isinstance(op, Op)
         if label == "begin":
             self.pending = op
             return
@@ -139,7 +140,7 @@ class Model:
 
     def _do(self, op: Op) -> None:
         if op.kind == "append":
-            self.batches += op.batches
+            self.batches += self._between(op) + op.batches
             self.end = self.file_end = op.batches[-1].last_offset + 1
             self.failed.clear()
             self.durable_end = max(self.durable_end, self.end - self.flush_messages + 1)
@@ -159,13 +160,22 @@ class Model:
             self.batches = op.batches
         elif op.kind == "flush":
             self.durable_end = self.file_end
-            self.failed.clear()
+        self.half_done = [half_done for half_done in self.half_done if half_done.kind != op.kind]
 
     def _fail(self, op: Op) -> None:
         if op.kind == "append":
-            self.failed.append(op.batches)
-        elif op.kind != "nothing":
-            raise AssertionError(f"no workload of these lets {op.kind} fail")
+            self.failed.append(self._between(op) + op.batches)
+        elif op.kind not in ("nothing", "flush"):
+            self.half_done.append(op)
+
+    def _between(self, op: Op) -> tuple[Stored, ...]:
+        """What is in the log between what was acknowledged and what is appended now: the beginning of something that raised."""
+        base_offset = op.batches[0].base_offset
+        for batches in self.failed:
+            there = tuple(batch for batch in batches if batch.last_offset < base_offset)
+            if there and there[-1].last_offset + 1 == base_offset:
+                return there
+        return ()
 
     def _cut(self, offset: int) -> tuple[tuple[Stored, ...], int]:
         """What stays of a log that is cut at `offset`, and where the files end then."""
@@ -179,14 +189,14 @@ class Model:
         own = found.own_faults()
         if own:
             return own
-        if self.pending is not None and self.pending.kind == "truncate_fully" and self._is_part(found):
+        if any(op.kind == "truncate_fully" and self._is_part(found, op) for op in (*self.half_done, self.pending) if op is not None):
             return []
         mismatches = [candidate.mismatch(found) for candidate in self._candidates()]
         return [] if None in mismatches else [mismatch for mismatch in mismatches if mismatch is not None]
 
-    def _is_part(self, found: Recovered) -> bool:
+    def _is_part(self, found: Recovered, op: Op) -> bool:
         """Whether it is some run of our batches: what is being dropped goes piece by piece. Offsets that were deleted do not come back."""
-        if self.pending is not None and found.end < min(self.start, self.pending.offset):
+        if found.end < min(self.start, op.offset):
             return False
         places = [self.batches.index(batch) for batch in found.batches if batch in self.batches]
         return len(places) == len(found.batches) and (not places or places == list(range(places[0], places[0] + len(places))))
@@ -194,28 +204,31 @@ class Model:
     def _candidates(self) -> list[_Candidate]:
         min_end = self.durable_end if self.flush_messages > 1 else self.file_end
         now = _Candidate("as acknowledged", self.batches, min_end, self.end, self.start, self.start)
-        op = self.pending
         candidates = [now]
-        if op is None or op.kind in ("flush", "nothing"):
-            pass
-        elif op.kind == "append":
-            candidates.append(replace(now, why="with what is being appended", **_more(self.batches, op.batches)))
-        elif op.kind == "truncate":
-            _, cut_end = self._cut(op.offset)
-            candidates.append(replace(now, why="while it is cut", min_end=min(min_end, cut_end), min_start=min(self.start, op.offset)))
-        elif op.kind in ("delete_before", "delete_segments"):
-            candidates.append(replace(now, why="while its start moves", max_start=max(self.start, op.offset)))
-        elif op.kind == "replace":
-            candidates.append(replace(now, why="with replaced segments", batches=op.batches))
-        else:
-            assert op.kind == "truncate_fully", op
-            candidates.append(_Candidate("emptied", (), op.offset, op.offset, op.offset, op.offset))
+        for op in (*self.half_done, *([] if self.pending is None else [self.pending])):
+            candidates += self._outcomes(op, now)
         for batches in self.failed:
-            candidates.append(replace(now, why="with what failed", **_more(self.batches, batches)))
+            candidates += [replace(candidate, why="with what failed", **_more(self.batches, batches)) for candidate in list(candidates)]
         return candidates
 
+    def _outcomes(self, op: Op, now: _Candidate) -> list[_Candidate]:
+        """What a call can have done when it is cut off."""
+        if op.kind == "append":
+            return [replace(now, why="with what is being appended", **_more(self.batches, self._between(op) + op.batches))]
+        if op.kind == "truncate":
+            _, cut_end = self._cut(op.offset)
+            return [replace(now, why="while it is cut", min_end=min(now.min_end, cut_end), min_start=min(self.start, op.offset))]
+        if op.kind in ("delete_before", "delete_segments"):
+            return [replace(now, why="while its start moves", max_start=max(self.start, op.offset))]
+        if op.kind == "replace":
+            return [replace(now, why="with replaced segments", batches=op.batches)]
+        if op.kind == "truncate_fully":
+            return [_Candidate("emptied", (), op.offset, op.offset, op.offset, op.offset)]
+        assert op.kind in ("flush", "nothing"), op
+        return []
 
-def _more(batches: tuple[Stored, ...], more: tuple[Stored, ...]) -> dict[str, object]:
+
+def _more(batches: tuple[Stored, ...], more: tuple[Stored, ...]) -> dict[str, Any]:
     return {"batches": batches + more, "max_end": more[-1].last_offset + 1}
 
 

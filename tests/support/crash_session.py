@@ -10,6 +10,7 @@ from tests.support.recording_disk import RecordingDisk
 from tidelog.disk.disk import Disk
 from tidelog.disk.file_pool import FilePool
 from tidelog.disk.names import CLEANED, INDEX, LOG, TIME_INDEX, segment_file
+from tidelog.errors import TidelogError
 from tidelog.log.log import Log
 from tidelog.log.recovery import scan_segment
 from tidelog.log.segment import Segment
@@ -86,9 +87,13 @@ class Session:
         """Open the log."""
 
         def work() -> None:
-            self._log = Log.open(self.directory, config=self.settings, pool=FilePool(self.disk), clock=lambda: self.now_ms)
+            self._log = Log.open(self.directory, config=self.settings, pool=self.make_pool(), clock=lambda: self.now_ms)
 
         self.do(Op("nothing"), work)
+
+    def make_pool(self) -> FilePool:
+        """The files that the log has open."""
+        return FilePool(self.disk)
 
     def close(self) -> None:
         """Close the log; what was written is durable then."""
@@ -130,7 +135,19 @@ class Session:
     def run(self, count: int) -> None:
         """Several batches in one call."""
         batches = [self.next_batch() for _ in range(count)]
-        self.do(Op("append", self._due(batches)), lambda: self.log.append_run(batches, leader_epoch=self.epoch))
+        op = Op("append", self._due(batches))
+        try:
+            self.do(op, lambda: self.log.append_run(batches, leader_epoch=self.epoch))
+        except TidelogError as error:
+            acknowledged = op.batches[: len(getattr(error, "appended", ()))]
+            if acknowledged:
+                self.do(Op("append", acknowledged), lambda: None)
+                self._try(Op("append", op.batches[len(acknowledged) :]))
+            raise
+
+    def _try(self, op: Op) -> None:
+        self.recording.note("begin", op)
+        self.recording.note("failed", op)
 
     def follow(self, count: int, *, gap: int = 0) -> None:
         """Several batches with their offsets, the first of them `gap` offsets behind the end."""

@@ -76,7 +76,7 @@ def open_log(home: Path, config: dict[str, Any] | None = None, *, disk: Disk | N
 
 def pool_of(log: Log) -> FilePool:
     """The pool a log was opened with."""
-    return log._writing.pool
+    return log._state.pool
 
 
 def copy_home(log: Log, target: Path) -> Path:

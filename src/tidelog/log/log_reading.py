@@ -14,6 +14,7 @@ from tidelog.log.positions import EARLIEST, LATEST, Position
 from tidelog.log.reading import iterate_batches, iterate_records
 from tidelog.log.segment import Segment
 from tidelog.log.segment_read import Slice, read_slice
+from tidelog.log.storage_errors import storage_error
 from tidelog.log.time_lookup import OffsetAndTimestamp
 from tidelog.log.view import Bound, View
 from tidelog.record.batch import RecordBatch
@@ -100,10 +101,9 @@ class LogReading:
                 raise OffsetOutOfRangeError(offset=offset, log_start_offset=start, log_end_offset=end_offset, path=self.directory)
             try:
                 found = _fetch(view, place, offset, max_bytes, bound, min_one, max_batch_bytes)
-            except FileNotFoundError:
-                if state.view is view:
-                    raise
-                continue  # the segment was deleted before we opened it: look again
+            except OSError as error:
+                self._look_again(view, error)
+                continue
             if found is None:
                 return Fetched(b"", offset, bound.base_offset, bound.position, False, start, state.high_watermark.offset, end_offset)
             segment, (data, position, is_incomplete) = found
@@ -115,23 +115,22 @@ class LogReading:
         None if there is none below the bound of the isolation.
         """
         state = self._state
-        if state.is_closed:
-            raise LogClosedError("the log is closed", path=self.directory)
-        view = state.view
-        bound = view.end if isolation == "log_end" else state.high_watermark
-        if timestamp_ms >= 0:
-            found = time_lookup.offset_for_time(view.segments, timestamp_ms, state.log_start_offset, view.active.size_bytes)
-        elif timestamp_ms == time_lookup.LATEST_TIMESTAMP:
-            return OffsetAndTimestamp(bound.offset, -1)
-        elif timestamp_ms in (time_lookup.EARLIEST_TIMESTAMP, time_lookup.EARLIEST_LOCAL_TIMESTAMP):
-            return OffsetAndTimestamp(state.log_start_offset, -1)
-        elif timestamp_ms == time_lookup.MAX_TIMESTAMP:
-            found = time_lookup.max_timestamp(view.segments)
-        elif timestamp_ms in (time_lookup.LATEST_TIERED_TIMESTAMP, time_lookup.EARLIEST_PENDING_UPLOAD_TIMESTAMP):
-            return None  # nothing is tiered
-        else:
-            raise ValueError(f"no special offset has the number {timestamp_ms}")
-        return found if found is not None and found.offset < bound.offset else None
+        while True:
+            if state.is_closed:
+                raise LogClosedError("the log is closed", path=self.directory)
+            view = state.view
+            bound = view.end if isolation == "log_end" else state.high_watermark
+            try:
+                found = time_lookup.list_offset(view, timestamp_ms, state.log_start_offset, bound)
+            except OSError as error:
+                self._look_again(view, error)
+                continue
+            return found
+
+    def _look_again(self, view: View, error: OSError) -> None:
+        """A segment of the view was deleted before it was opened: take another view. Anything else is the disk's refusal to read."""
+        if not isinstance(error, FileNotFoundError) or self._state.view is view:
+            raise storage_error(error, self.directory, "reading failed") from error
 
     @property
     def earliest(self) -> OffsetAndTimestamp:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tidelog.log.segment import Segment
 from tidelog.log.segment_read import find_offset, find_time, read_batch
+from tidelog.log.view import Bound, View
 from tidelog.record.seeking import record_at_time
 
 LATEST_TIMESTAMP = -1
@@ -26,6 +27,23 @@ class OffsetAndTimestamp(NamedTuple):
 
     offset: int
     timestamp_ms: int
+
+
+def list_offset(view: View, timestamp_ms: int, log_start_offset: int, bound: Bound) -> OffsetAndTimestamp | None:
+    """The record for a time, or for one of the special values; None if there is none below the bound."""
+    if timestamp_ms >= 0:
+        found = offset_for_time(view.segments, timestamp_ms, log_start_offset, view.active.size_bytes)
+    elif timestamp_ms == LATEST_TIMESTAMP:
+        return OffsetAndTimestamp(bound.offset, -1)
+    elif timestamp_ms in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
+        return OffsetAndTimestamp(log_start_offset, -1)
+    elif timestamp_ms == MAX_TIMESTAMP:
+        found = max_timestamp(view.segments)
+    elif timestamp_ms in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
+        return None  # nothing is tiered
+    else:
+        raise ValueError(f"no special offset has the number {timestamp_ms}")
+    return found if found is not None and found.offset < bound.offset else None
 
 
 def offset_for_time(segments: Sequence[Segment], timestamp_ms: int, log_start_offset: int, end_position: int) -> OffsetAndTimestamp | None:

@@ -1,0 +1,117 @@
+"""The power is cut at every moment of a workload: every image opens, with all that was acknowledged and nothing that was never attempted.
+
+What is looked at in each image is in `crash_check`, what may be in it in `crash_model`, the workloads are in `crash_workloads`. Many more of
+all of this, with more kinds of damage, in `python -m tests.crash.long_run`.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.support.crash_check import check_recording, open_image
+from tests.support.crash_images import FEW, Bounds, killed_image, materialise, scratch_directory
+from tests.support.crash_model import Model
+from tests.support.crash_session import PARTITION, Session
+from tests.support.crash_workloads import (
+    FAULTY,
+    LONG_MAX,
+    PLAIN,
+    THREADED,
+    Workload,
+    check_second_crash,
+    check_workload,
+    random_workload,
+    record,
+    weak,
+)
+from tests.support.recording_disk import RecordingDisk
+
+FEWER = Bounds(tears=1, zeroed=1, data_prefixes=1, name_prefixes=2, samples=2)
+
+
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    with scratch_directory() as directory:
+        yield directory
+
+
+def by_name(workload: Workload) -> str:
+    return workload.name.replace(str(LONG_MAX), "max")
+
+
+@pytest.mark.parametrize("workload", PLAIN, ids=by_name)
+def test_nothing_acknowledged_is_lost_and_nothing_else_appears(workload: Workload, scratch: Path) -> None:
+    tally = check_workload(workload, scratch, FEW)
+    assert tally.opened > 50
+
+
+@pytest.mark.parametrize("workload", FAULTY, ids=by_name)
+def test_what_was_rolled_back_harms_nobody(workload: Workload, scratch: Path) -> None:
+    check_workload(workload, scratch, FEW)
+
+
+@pytest.mark.parametrize("workload", THREADED, ids=by_name)
+def test_threads_that_share_a_sync(workload: Workload, scratch: Path) -> None:
+    check_workload(workload, scratch, FEWER)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_calls_drawn_by_lot(seed: int, scratch: Path) -> None:
+    check_workload(random_workload(seed), scratch, FEWER)
+
+
+@pytest.mark.parametrize("workload", [weak(workload, 5) for workload in PLAIN[:6]], ids=by_name)
+def test_five_messages_a_flush_lose_four_at_most(workload: Workload, scratch: Path) -> None:
+    check_workload(workload, scratch, FEWER)
+
+
+@pytest.mark.parametrize("workload", [weak(workload, LONG_MAX) for workload in PLAIN[:9]], ids=by_name)
+def test_without_flushing_what_is_left_is_a_beginning(workload: Workload, scratch: Path) -> None:
+    check_workload(workload, scratch, FEWER)
+
+
+@pytest.mark.parametrize("workload", [PLAIN[0], PLAIN[6], PLAIN[-1], weak(PLAIN[0], LONG_MAX)], ids=by_name)
+def test_a_crash_while_a_crash_is_recovered_from(workload: Workload, scratch: Path) -> None:
+    check_second_crash(workload, scratch, FEWER, count=3)
+
+
+def test_a_crash_while_damage_is_cut_out_as_kafka_does(scratch: Path) -> None:
+    """Everything behind damage goes; a crash in the middle of that must not leave later segments behind a hole."""
+    recording, settings = record(weak(PLAIN[0], LONG_MAX), scratch)
+    image = killed_image(recording)
+    damaged = f"{PARTITION}/00000000000000000000.log"
+    content = bytearray(image.files[damaged])
+    content[100] ^= 1
+    image = replace(image, files={**image.files, damaged: bytes(content)}, digest="")
+    found = open_image(image, settings, scratch)
+    assert found.end == 1
+    root = scratch / "second"
+    materialise(image, root)
+    disk = RecordingDisk(root)
+    Session(root, disk, **settings).close()
+    model = Model(LONG_MAX, found.batches, found.start, found.end, found.end, found.end)
+    check_recording(disk.recording(), model, settings, scratch, bounds=FEW)
+
+
+def test_a_flushing_log_is_cut_at_every_call(scratch: Path) -> None:
+    """The recording has what it should: a sync of the `.log` before each acknowledgement, of the directory before the first in a segment."""
+    recording, _ = record(PLAIN[0], scratch)
+    synced: set[str] = set()
+    written: set[str] = set()
+    for event in recording.events:
+        kind = type(event).__name__
+        path = getattr(event, "path", "")
+        if kind == "Write" and path.endswith(".log"):
+            written.add(path)
+            synced.discard(path)
+        elif kind in ("Sync", "SyncDirectory"):
+            synced.add(path)
+        elif kind == "Create" and path.endswith(".log"):
+            synced.discard(os.path.dirname(path))  # noqa: PTH120
+        elif getattr(event, "label", "") == "done":
+            assert written <= synced
+            assert PARTITION in synced
+    assert len(written) > 2

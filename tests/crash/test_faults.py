@@ -1,0 +1,538 @@
+"""The disk fails at each call of everything that a log does: nothing acknowledged is lost, and the log goes on, or says why it does not.
+
+Each case is done once to see which calls it makes, then once for each of them with a fault there. Afterwards: a typed error or success; the
+log as before, or closed to writes where that is allowed; another append; every crash image of that moment; close and open.
+"""
+
+import errno
+import itertools
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from tests.support.crash_check import check_directory, check_recording, recovered
+from tests.support.crash_images import Bounds, scratch_directory
+from tests.support.crash_model import Model
+from tests.support.crash_session import Session, make_batch
+from tests.support.faulty_disk import Call, FaultyDisk
+from tests.support.recording_disk import Note, RecordingDisk
+from tidelog.disk.file_pool import FilePool
+from tidelog.errors import DiskFullError, LogClosedError, LogFailedError, StorageError, TidelogError
+from tidelog.log.log import Log
+
+SYNCS = ("sync", "sync_directory")
+LAST_IMAGES = Bounds(tears=1, zeroed=1, data_prefixes=1, name_prefixes=2, samples=2)
+Fault = Callable[[FaultyDisk], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Something that a log does."""
+
+    name: str
+    work: Callable[[Session], None]
+    prepare: Callable[[Session], None] = lambda session: session.append_many(2)
+    settings: dict[str, object] = field(default_factory=dict)
+    max_open: int = 400
+    may_close: bool = False
+    """Whether it changes so much that any failure closes the log to writes, until it is opened again."""
+    is_plain_append: bool = False
+    """Whether a failure leaves every file as it was."""
+
+
+def with_epoch(work: Callable[[Session], None]) -> Callable[[Session], None]:
+    def wrapped(session: Session) -> None:
+        session.epoch += 1
+        work(session)
+
+    return wrapped
+
+
+def three(session: Session) -> None:
+    session.append_many(3)
+
+
+def nine(session: Session) -> None:
+    session.append_many(9)
+
+
+APPENDS = [
+    Case("append", lambda session: session.append(), is_plain_append=True),
+    Case("append, new epoch", with_epoch(lambda session: session.append()), is_plain_append=True),
+    Case("append, few open files", lambda session: session.append(), max_open=1, is_plain_append=True),
+    Case("append that rolls", lambda session: session.append(), prepare=three),
+    Case("append that rolls, new epoch", with_epoch(lambda session: session.append()), prepare=three),
+    Case("run", lambda session: session.run(1), is_plain_append=True),
+    Case("run, new epoch", with_epoch(lambda session: session.run(1)), is_plain_append=True),
+    Case("run that rolls", lambda session: session.run(5)),
+    Case("follower", lambda session: session.follow(1), is_plain_append=True),
+    Case("follower, new epoch", with_epoch(lambda session: session.follow(1)), is_plain_append=True),
+    Case("follower that rolls", lambda session: session.follow(2, gap=3)),
+    Case("roll", lambda session: session.roll()),
+    Case("flush", lambda session: session.flush()),
+    Case("flush, few open files", lambda session: session.flush(), max_open=1),
+    Case("checkpoint", lambda session: session.checkpoint()),
+]
+OTHERS = [
+    Case("truncate in the last segment", lambda session: session.truncate(1), may_close=True),
+    Case("truncate to an earlier segment", lambda session: session.truncate(1), prepare=nine, may_close=True),
+    Case("truncate fully", lambda session: session.truncate_fully(20), prepare=nine, may_close=True),
+    Case("delete records", lambda session: session.delete_before(1)),
+    Case("delete segments", lambda session: session.delete_segments(2), prepare=nine, may_close=True),
+    Case("replace", lambda session: session.replace(0, 2, dropped=(1,)), prepare=nine, may_close=True),
+    Case("close", lambda session: session.close(), may_close=True),
+    Case("close and open", lambda session: session.reopen(), may_close=True),
+]
+WEAK = [
+    Case("weak append that rolls", lambda session: session.append(), prepare=three, settings={"flush.messages": 1000}),
+    Case("weak flush", lambda session: session.flush(), prepare=three, settings={"flush.messages": 1000}),
+]
+
+
+class FaultySession(Session):
+    """A session on a disk that fails."""
+
+    def __init__(self, root: Path, *, max_open: int = 400, **settings: object) -> None:
+        self.faulty = FaultyDisk(RecordingDisk(root))
+        self._max_open = max_open
+        inner = self.faulty._inner
+        assert isinstance(inner, RecordingDisk)
+        super().__init__(root, inner, disk=self.faulty, **settings)
+
+    def make_pool(self) -> FilePool:
+        return FilePool(self.disk, self._max_open)
+
+
+@contextmanager
+def prepared(case: Case) -> Iterator[tuple[FaultySession, Path]]:
+    with scratch_directory() as scratch:
+        root = scratch / "root"
+        root.mkdir()
+        session = FaultySession(root, max_open=case.max_open, **case.settings)
+        try:
+            case.prepare(session)
+            yield session, scratch
+        finally:
+            session.faulty.heal()
+            with suppress(TidelogError):
+                session.drop()
+
+
+def calls_of(case: Case) -> list[Call]:
+    """The calls that can fail, in their order."""
+    with prepared(case) as (session, _):
+        before = len(session.faulty.calls)
+        case.work(session)
+        return [call for call in session.faulty.calls[before:] if call.kind != "close"]
+
+
+def contents(session: Session) -> dict[str, bytes]:
+    """The files of the log, without what is preallocated."""
+    return {path.name: path.read_bytes().rstrip(b"\0") for path in sorted(Path(session.directory).iterdir()) if path.suffix != ".tmp"}
+
+
+def model_of(session: Session) -> Model:
+    flush_messages = session.settings.get("flush.messages", 1)
+    assert isinstance(flush_messages, int)
+    model = Model(flush_messages)
+    for event in session.recording.recording().events:
+        if isinstance(event, Note):
+            model.follow(event.label, event.payload)
+    return model
+
+
+def faults_after(case: Case, order: Fault, *, allows: tuple[type[BaseException], ...] = (TidelogError,), may_close: bool = False) -> list[str]:
+    """Do the case with a fault: what is wrong then."""
+    wrong: list[str] = []
+    with prepared(case) as (session, scratch):
+        disk = session.faulty
+        before = contents(session)
+        order(disk)
+        raised: BaseException | None = None
+        try:
+            case.work(session)
+        except BaseException as error:
+            raised = error
+        disk.heal()
+        after = contents(session)
+        fired = [call.kind for call in disk.fired]
+        if raised is not None and not isinstance(raised, allows):
+            wrong.append(f"raised {type(raised).__name__}: {raised}")
+        if isinstance(raised, OSError) and not raised.args:
+            wrong.append("an error without words")
+
+        # The log as it is
+        if not session.log.is_closed:
+            wrong += [f"while open: {fault}" for fault in model_of(session).faults_of(recovered(session.log))]
+            is_closed_to_writes = False
+            try:
+                session.append()
+            except (LogFailedError, LogClosedError) as error:
+                is_closed_to_writes = True
+                if not (case.may_close or may_close or any(kind in SYNCS for kind in fired)):
+                    wrong.append(f"closed to writes after {fired}: {error}")
+                if not str(error):
+                    wrong.append("closed to writes without a reason")
+            except BaseException as error:
+                wrong.append(f"the next append raised {type(error).__name__}: {error}")
+            if case.is_plain_append and raised is not None and not is_closed_to_writes and before != after:
+                wrong.append(f"not rolled back: {[name for name in before | after if before.get(name) != after.get(name)]}")
+            wrong += [f"after the next append: {fault}" for fault in model_of(session).faults_of(recovered(session.log))]
+
+        # What a power cut would leave now
+        events = session.recording.recording()
+        with suppress_violation(wrong):
+            check_recording(
+                events, model_from_start(session), session.settings, scratch, bounds=LAST_IMAGES, first_cut=len(events.events)
+            )
+
+        # Close and open
+        try:
+            if not session.log.is_closed:
+                session.close()
+        except TidelogError:
+            if raised is None:
+                wrong.append("closing failed")
+        except BaseException as error:
+            wrong.append(f"closing raised {type(error).__name__}: {error}")
+        try:
+            found = check_directory(scratch / "root", session.settings)
+        except Exception as error:
+            wrong.append(f"opening raised {type(error).__name__}: {error}")
+        else:
+            wrong += [f"opened again: {fault}" for fault in model_of(session).faults_of(found)]
+    return wrong
+
+
+def model_from_start(session: Session) -> Model:
+    """A model that has yet to follow the notes."""
+    flush_messages = session.settings.get("flush.messages", 1)
+    assert isinstance(flush_messages, int)
+    return Model(flush_messages)
+
+
+@contextmanager
+def suppress_violation(wrong: list[str]) -> Iterator[None]:
+    try:
+        yield
+    except AssertionError as error:
+        wrong.append(f"after a power cut: {str(error).partition('what happened last')[0]}")
+
+
+def report(case: Case, failures: list[tuple[str, list[str]]]) -> None:
+    assert not failures, f"{case.name}: {len(failures)} faults do harm\n" + "\n".join(
+        f"- {what}:\n    " + "\n    ".join(wrong) for what, wrong in failures[:6]
+    )
+
+
+ALL = pytest.mark.parametrize("case", [*APPENDS, *OTHERS, *WEAK], ids=lambda case: case.name)
+
+
+@ALL
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_one_call_fails(case: Case, moment: Any) -> None:
+    failures = []
+    errors = (errno.EIO, errno.ENOSPC, errno.EMFILE) if moment == "before" else (errno.EIO,)
+    for (number, call), error in itertools.product(enumerate(calls_of(case), 1), errors):
+        wrong = faults_after(case, lambda disk, n=number, e=error: disk.fail(n, error=e, moment=moment))  # type: ignore[misc]
+        if wrong:
+            failures.append((f"{errno.errorcode[error]} {moment} call {number}, {call.kind} {Path(call.path).name}", wrong))
+    report(case, failures)
+
+
+@pytest.mark.parametrize("case", APPENDS, ids=lambda case: case.name)
+def test_everything_fails_from_a_call_on(case: Case) -> None:
+    """A roll-back can fail too then, which closes the log."""
+    failures = []
+    for number, call in enumerate(calls_of(case), 1):
+        wrong = faults_after(case, lambda disk, n=number: disk.fail(n, until_healed=True), may_close=True)  # type: ignore[misc]
+        if wrong:
+            failures.append((f"EIO from call {number} on, {call.kind} {Path(call.path).name}", wrong))
+    report(case, failures)
+
+
+@pytest.mark.parametrize("case", APPENDS, ids=lambda case: case.name)
+@pytest.mark.parametrize("then", [None, errno.ENOSPC, errno.EIO], ids=["goes on", "ENOSPC", "EIO"])
+def test_a_short_write(case: Case, then: int | None) -> None:
+    failures = []
+    writes = sum(call.kind == "write" for call in calls_of(case))
+    for number, size in itertools.product(range(1, writes + 1), (1, 5, 40)):
+        allowed: tuple[type[BaseException], ...] = () if then is None else (TidelogError,)
+        wrong = faults_after(case, lambda disk, n=number, s=size: disk.shorten(n, size=s, then=then), allows=allowed)  # type: ignore[misc]
+        if wrong:
+            failures.append((f"write {number} takes {size} bytes", wrong))
+    report(case, failures)
+
+
+@pytest.mark.parametrize("case", APPENDS, ids=lambda case: case.name)
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_an_interrupt_at_a_call(case: Case, moment: Any) -> None:
+    failures = []
+    for number, call in enumerate(calls_of(case), 1):
+        wrong = faults_after(
+            case,
+            lambda disk, n=number: disk.interrupt(n, moment=moment),  # type: ignore[misc]
+            allows=(KeyboardInterrupt,),
+            may_close=True,
+        )
+        if wrong:
+            failures.append((f"KeyboardInterrupt {moment} call {number}, {call.kind} {Path(call.path).name}", wrong))
+    report(case, failures)
+
+
+class Interrupt:
+    """Raises KeyboardInterrupt at the nth line of the engine that is run; counts them all."""
+
+    def __init__(self, nth: int) -> None:
+        self.nth = nth
+        self.lines = 0
+        self.where = ""
+        self._left: dict[FrameType, set[int]] = {}
+
+    def __enter__(self) -> "Interrupt":
+        sys.settrace(self._call)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+        self._left.clear()
+
+    def _call(self, frame: FrameType, event: str, argument: object) -> Any:
+        name = frame.f_code.co_filename
+        is_ours = "/tidelog/log/" in name or name.endswith(("/disk.py", "/file_pool.py", "/checkpoints.py", "/log_directory.py"))
+        if is_ours and "faulty" not in name and frame.f_code.co_name != "__del__":
+            return self._line
+        return None
+
+    def _line(self, frame: FrameType, event: str, argument: object) -> Any:
+        if event == "line":
+            seen = self._left.setdefault(frame, set())
+            is_second = frame.f_lineno in seen
+            seen.add(frame.f_lineno)
+            if is_second and _is_with(frame):
+                # The end of a `with`: Python itself is never interrupted between the block and what the `with` does last.
+                return self._line
+            self.lines += 1
+            if self.lines == self.nth:
+                self.where = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} {frame.f_code.co_name}"
+                raise KeyboardInterrupt
+        elif event == "return":
+            self._left.pop(frame, None)
+        return self._line
+
+
+def _is_with(frame: FrameType) -> bool:
+    lines = Path(frame.f_code.co_filename).read_text().splitlines()
+    return lines[frame.f_lineno - 1].lstrip().startswith("with ")
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in APPENDS if case.name in ("append", "append, new epoch", "append that rolls", "flush", "run")], ids=lambda c: c.name
+)
+def test_an_interrupt_at_a_line(case: Case) -> None:
+    failures = []
+    with prepared(case) as (session, _), Interrupt(0) as counted:
+        case.work(session)
+    for number in range(1, counted.lines + 1):
+        interrupt = Interrupt(number)
+
+        def work(session: Session, interrupt: Interrupt = interrupt) -> None:
+            with interrupt:
+                case.work(session)
+
+        interrupted = Case(case.name, work, case.prepare, case.settings, case.max_open, may_close=True)
+        wrong = faults_after(interrupted, lambda disk: None, allows=(KeyboardInterrupt,), may_close=True)
+        if wrong:
+            failures.append((f"KeyboardInterrupt at line {number}, {interrupt.where}", wrong))
+    report(case, failures)
+
+
+def in_time(work: Callable[[], object], seconds: float = 10) -> BaseException | None:
+    """Do something in a thread: what it raised. It has to come to an end."""
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    assert not thread.is_alive(), "it hangs"
+    return raised[0] if raised else None
+
+
+@pytest.mark.parametrize("kind", ["interrupted", "failed"])
+def test_nobody_waits_for_a_sync_that_does_not_come(kind: str) -> None:
+    """Five threads wait for the sync of a sixth, which is interrupted, or fails."""
+    case = Case("several threads", lambda session: None)
+    with prepared(case) as (session, _):
+        arrived = threading.Event()
+        answers: dict[int, object] = {}
+
+        def hold() -> None:
+            arrived.wait(5)
+            if kind == "failed":
+                raise OSError(errno.EIO, "ordered by a test")
+            raise KeyboardInterrupt
+
+        session.faulty.run(1, hold, kind="sync", on=".log")
+
+        def append(number: int) -> None:
+            try:
+                answers[number] = session.log.append(make_batch(100 + number))
+            except BaseException as error:
+                answers[number] = error
+
+        threads = [threading.Thread(target=append, args=(number,), daemon=True) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        deadline = 500
+        while session.log.log_end_offset < 8 and deadline:
+            deadline -= 1
+            threading.Event().wait(0.01)
+        arrived.set()
+        for thread in threads:
+            thread.join(10)
+            assert not thread.is_alive(), "a waiter hangs"
+        failed = [answer for answer in answers.values() if isinstance(answer, BaseException)]
+        if kind == "interrupted":
+            assert [type(error) for error in failed] == [KeyboardInterrupt]
+            assert session.log.high_watermark == session.log.log_end_offset == 8
+        else:
+            assert failed
+            assert all(isinstance(error, LogFailedError) for error in failed)
+            assert session.log.high_watermark <= 8
+
+
+def test_who_waits_for_what_is_truncated_does_not_hang() -> None:
+    case = Case("truncate under a waiter", lambda session: None)
+    with prepared(case) as (session, _):
+        log = session.log
+        go = threading.Event()
+        session.faulty.run(1, lambda: go.wait(10), kind="sync", on=".log")
+        waiters = [threading.Thread(target=_quietly(lambda: log.append(make_batch(50))), daemon=True) for _ in range(2)]
+        for waiter in waiters:
+            waiter.start()
+        while log.log_end_offset < 4:
+            threading.Event().wait(0.01)
+        cut = threading.Thread(target=lambda: log.truncate_to(1), daemon=True)
+        cut.start()
+        while log.log_end_offset > 1:
+            threading.Event().wait(0.01)
+        go.set()
+        cut.join(10)
+        try:
+            for waiter in waiters:
+                waiter.join(5)
+                assert not waiter.is_alive(), "an append waits for ever for what was truncated away"
+        finally:
+            while log.log_end_offset < 4:  # so that a thread that does hang comes to an end
+                log.append(make_batch(60))
+            for waiter in waiters:
+                waiter.join(10)
+
+
+def _quietly(work: Callable[[], object]) -> Callable[[], None]:
+    def quiet() -> None:
+        with suppress(TidelogError):
+            work()
+
+    return quiet
+
+
+@pytest.mark.parametrize("room", [0, 512, 1024, 1536, 2048, 3072, 4096, 6144])
+def test_a_full_disk_that_has_room_again(room: int) -> None:
+    """The log refuses with `DiskFullError`, loses nothing, and goes on."""
+    case = Case("full", lambda session: None)
+    with prepared(case) as (session, scratch):
+        disk = session.faulty
+        disk.limit(room)
+        refused = 0
+        for number in range(60):
+            try:
+                if number % 9 == 8:
+                    session.epoch += 1
+                session.append()
+            except StorageError as error:
+                assert isinstance(error, DiskFullError), error
+                refused += 1
+        assert refused
+        disk.heal()
+        session.append_many(5)
+        assert model_of(session).faults_of(recovered(session.log)) == []
+        session.close()
+        assert model_of(session).faults_of(check_directory(scratch / "root", session.settings)) == []
+
+
+def test_a_log_that_failed_still_reads_and_says_why() -> None:
+    case = Case("failed", lambda session: None)
+    with prepared(case) as (session, _):
+        session.faulty.fail(1, kind="sync", on=".log")
+        with pytest.raises(LogFailedError, match="Input/output"):
+            session.append()
+        with pytest.raises(LogFailedError, match="Input/output"):
+            session.append()
+        with pytest.raises(LogFailedError):
+            session.flush()
+        assert [batch.base_offset for batch in recovered(session.log).batches][:2] == [0, 1]
+        assert session.log.high_watermark == 2
+
+
+@pytest.mark.parametrize("is_torn", [False, True], ids=["clean", "after a crash"])
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_opening_fails(is_torn: bool, moment: Any) -> None:
+    """Every call of opening: a typed error, and the next try succeeds with all that was there."""
+    failures = []
+
+    def make(root: Path) -> tuple[dict[str, object], Model]:
+        root.mkdir()
+        session = FaultySession(root)
+        session.append_many(5)
+        model = model_of(session)
+        session.close()
+        if is_torn:
+            (root / ".kafka_cleanshutdown").unlink()
+            with (root / "t-0" / "00000000000000000003.log").open("ab") as file:
+                file.write(make_batch(70)[:50])
+        return session.settings, model
+
+    with scratch_directory() as scratch:
+        settings, _ = make(scratch / "count")
+        disk = FaultyDisk()
+        Log.open(scratch / "count" / "t-0", config=settings, pool=FilePool(disk)).close()
+        closing = next(number for number, call in enumerate(disk.calls) if "checkpoint" in call.path and call.kind == "create")
+        calls = [call for call in disk.calls[:closing] if call.kind != "close"]
+        for number, error in itertools.product(range(1, len(calls) + 1), (errno.EIO, errno.EMFILE, errno.ENOSPC)):
+            root = scratch / f"{number}-{error}"
+            settings, model = make(root)
+            disk = FaultyDisk()
+            disk.fail(number, error=error, moment=moment)
+            what = f"{errno.errorcode[error]} {moment} call {number}, {calls[number - 1].kind} {Path(calls[number - 1].path).name}"
+            log = None
+            try:
+                log = Log.open(root / "t-0", config=settings, pool=FilePool(disk))
+            except TidelogError:
+                pass
+            except Exception as raised:
+                failures.append((what, [f"raised {type(raised).__name__}: {raised}"]))
+            disk.heal()
+            if log is not None:
+                with suppress(TidelogError):
+                    log.close()
+            try:
+                wrong = model.faults_of(check_directory(root, settings))
+            except Exception as raised:
+                wrong = [f"opening again raised {type(raised).__name__}: {raised}"]
+            if wrong:
+                failures.append((what, wrong))
+    report(Case("open", lambda session: None), failures)

@@ -1,0 +1,287 @@
+"""When a record is on disk: before its append returns, or later where that was asked for by name; and one sync for many."""
+
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.support.faulty_disk import FaultyDisk
+from tests.support.logs import FakeClock, a_batch, check_log, follower_batches, number_of, numbered, open_log
+from tidelog.disk.disk import Disk
+from tidelog.errors import LogFailedError, StorageError
+from tidelog.log.log import Log
+
+LONG_MAX = 2**63 - 1
+
+
+def syncs(disk: FaultyDisk) -> int:
+    return disk.count("sync", ".log")
+
+
+class SyncedDisk(Disk):
+    """Knows how many bytes of each file a power cut would leave."""
+
+    def __init__(self) -> None:
+        self.synced: Counter[int] = Counter()
+        self.sync_count = 0
+        self.delay_s = 0.0
+        self._lock = threading.Lock()
+
+    def sync(self, fd: int) -> None:
+        size = self.size(fd)
+        time.sleep(self.delay_s)
+        with self._lock:
+            self.synced[fd] = max(size, self.synced[fd])
+            self.sync_count += 1
+
+
+def test_durable_by_default(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    with open_log(tmp_path, disk=disk) as log:
+        for number in range(5):
+            before = syncs(disk)
+            log.append(numbered(number))
+            assert syncs(disk) == before + 1
+            assert (log.flushed_end, log.high_watermark) == (number + 1, number + 1)
+        before = syncs(disk)
+        log.append_run([numbered(5), numbered(6)])
+        assert syncs(disk) == before + 1
+        log.append_as_follower(follower_batches((7, 2)))
+        assert syncs(disk) == before + 2
+        assert log.flushed_end == 9
+
+
+def test_a_roll_syncs_the_old_segment_and_the_directory_first(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    with open_log(tmp_path, {"internal.segment.bytes": 100}, disk=disk) as log:
+        log.append(numbered(0))
+        first = log.segments[0]
+        mark = len(disk.calls)
+        log.append(numbered(1))
+        calls = [(call.kind, Path(call.path).name) for call in disk.calls[mark:]]
+        new = Path(log.segments[1].path_of(".log")).name
+        order = [
+            calls.index(("sync", Path(first.path_of(".log")).name)),
+            calls.index(("create", new)),
+            calls.index(("sync_directory", "tide-0")),
+            calls.index(("write", new)),
+            calls.index(("sync", new)),
+        ]
+        assert order == sorted(order)
+        assert log.recovery_point == 1
+
+
+@pytest.mark.parametrize("messages", [2, 3, 7])
+def test_flush_messages(messages: int, tmp_path: Path) -> None:
+    """What a power cut can take is less than `flush.messages` records."""
+    disk = FaultyDisk()
+    with open_log(tmp_path, {"flush.messages": messages}, disk=disk) as log:
+        start = syncs(disk)
+        for number in range(20):
+            log.append(numbered(number))
+            assert log.log_end_offset - log.flushed_end < messages
+            assert log.high_watermark == number + 1
+        assert syncs(disk) - start == 20 // messages
+        log.append(numbered(20, 2 * messages))
+        assert log.flushed_end == log.log_end_offset
+
+
+def test_never_unless_asked(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    with open_log(tmp_path, {"flush.messages": LONG_MAX}, disk=disk) as log:
+        for number in range(20):
+            log.append(numbered(number))
+        assert (syncs(disk), log.flushed_end, log.recovery_point) == (0, 0, 0)
+        log.flush()
+        assert (log.flushed_end, log.recovery_point) == (20, 20)
+        assert disk.count("sync", ".index") == disk.count("sync", ".timeindex") == syncs(disk) == 1
+
+
+def test_flush_ms_by_the_next_append(tmp_path: Path) -> None:
+    clock, disk = FakeClock(), FaultyDisk()
+    with open_log(tmp_path, {"flush.messages": LONG_MAX, "flush.ms": 5000}, clock=clock, disk=disk) as log:
+        log.append(numbered(0))
+        clock.advance(4999)
+        log.append(numbered(1))
+        assert log.flushed_end == 0
+        clock.advance(1)
+        log.append(numbered(2))
+        assert log.flushed_end == 3
+        clock.advance(4999)
+        log.append(numbered(3))
+        assert log.flushed_end == 3
+
+
+def test_flush_ms_is_kept_without_another_append(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with open_log(tmp_path, {"flush.messages": LONG_MAX, "flush.ms": 20}, clock=clock) as log:
+        log.append(numbered(0))
+        time.sleep(0.08)
+        assert log.flushed_end == 0  # by this clock no time has passed
+        clock.advance(20)
+        deadline = time.monotonic() + 5
+        while log.flushed_end == 0 and time.monotonic() < deadline:
+            time.sleep(0.005)
+        assert log.flushed_end == 1
+
+
+def test_group_commit(tmp_path: Path) -> None:
+    disk = SyncedDisk()
+    disk.delay_s = 0.002
+    failures: list[BaseException] = []
+    appended: list[tuple[int, int]] = []
+    with open_log(tmp_path, disk=disk) as log:
+        disk.sync_count = 0
+
+        def write(thread: int) -> None:
+            try:
+                for index in range(50):
+                    info = log.append(numbered(thread * 50 + index))
+                    assert log.flushed_end > info.last_offset
+                    assert log.high_watermark > info.last_offset
+                    appended.append((info.first_offset, thread * 50 + index))
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=write, args=(number,)) for number in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert not failures
+        assert not any(thread.is_alive() for thread in threads)
+        assert disk.sync_count < 800 / 3
+        assert log.flushed_end == log.log_end_offset == 800
+        assert [(record.offset, number_of(record)) for record in log.read()] == sorted(appended)
+        check_log(log)
+
+
+def test_readers_see_nothing_that_a_power_cut_can_take(tmp_path: Path) -> None:
+    """While the bytes are written but not synced, the high watermark and what it lets through stay."""
+    disk = FaultyDisk()
+    with open_log(tmp_path, disk=disk) as log:
+        log.append(numbered(0))
+        seen = []
+        disk.run(1, lambda: seen.append((log.log_end_offset, log.high_watermark, log.flushed_end, len(list(log.read())))), kind="sync")
+        log.append(numbered(1))
+        assert seen == [(2, 1, 1, 1)]
+
+
+def test_the_owner_cannot_show_what_is_not_durable(tmp_path: Path) -> None:
+    """With `flush.messages=1` the high watermark stays at or below the flushed end, also when its owner asks for more."""
+    disk = FaultyDisk()
+    seen = []
+
+    def show(log: Log) -> None:
+        log.high_watermark = 2
+        seen.append(log.high_watermark <= log.flushed_end)
+
+    with open_log(tmp_path, disk=disk) as log:
+        log.append_as_follower(follower_batches((0, 1)))
+        disk.run(1, lambda: show(log), kind="sync", on=".log")
+        log.append_as_follower(follower_batches((1, 1)))
+        assert seen == [True]
+
+
+def test_a_failed_sync_closes_the_log_to_writes(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = open_log(tmp_path, disk=disk)
+    log.append(numbered(0))
+    disk.fail(1, kind="sync", on=".log")
+    with pytest.raises(LogFailedError, match="takes no more writes: .*ordered by a test"):
+        log.append(numbered(1))
+    for call in (lambda: log.append(numbered(1)), log.flush, log.roll, lambda: log.append_run([numbered(1)])):
+        with pytest.raises(LogFailedError):
+            call()
+    assert [number_of(record) for record in log.read()] == [0]
+    log.close()
+    with open_log(tmp_path) as log:
+        assert not log.load_report.was_clean
+        assert [number_of(record) for record in log.read()] == [0, 1]
+        check_log(log)
+
+
+def test_a_file_that_cannot_be_opened_for_the_sync(tmp_path: Path) -> None:
+    """The batch is written but cannot be made durable: an error of ours, not a plain OSError; the log stays as it says it is."""
+    disk = FaultyDisk()
+    with open_log(tmp_path, disk=disk) as log:
+        log.append(numbered(0))
+        log._writing.pool.drop_all()
+        disk.fail(1, kind="open", on=".log")
+        with pytest.raises(StorageError):
+            log.append(numbered(1))
+        disk.heal()
+
+
+# The log is cut while somebody waits
+
+
+def test_an_append_that_is_cut_off_does_not_wait_forever(tmp_path: Path) -> None:
+    """A truncation between an append and its sync: the offset waited for will never be durable."""
+    clock = FakeClock()
+    log = open_log(tmp_path, clock=clock)
+    for number in range(10):
+        log.append(numbered(number))
+    others: list[threading.Thread] = []
+
+    def hook() -> int:
+        if threading.current_thread().name == "waits" and log._writing.commit._mutex.locked() and not others:
+            others.append(threading.Thread(target=log.truncate_to, args=(5,)))
+            others[0].start()
+            while log.log_end_offset != 5:
+                time.sleep(0.001)
+        return clock.now_ms
+
+    log._writing.clock = hook
+
+    def append() -> None:
+        try:
+            log.append(numbered(10))
+        except StorageError:
+            pass
+
+    waits = threading.Thread(target=append, name="waits", daemon=True)
+    waits.start()
+    waits.join(5)
+    is_stuck = waits.is_alive()
+    if is_stuck:  # let it go, so that the session can end
+        log._writing.commit.flushed_end = 100
+        waits.join(5)
+    others[0].join(5)
+    assert not is_stuck
+    check_log(log)
+    log.close()
+
+
+def test_a_flush_in_the_background_of_what_was_cut_off_ends(tmp_path: Path) -> None:
+    """Rolled, and truncated before the background flush of the old segment came to it."""
+    release = threading.Event()
+    log = open_log(tmp_path, {"flush.messages": LONG_MAX})
+    from tidelog.log.log_state import _background
+
+    blocker = _background.submit(release.wait, 10)
+    log.append(numbered(0, 10))
+    log.roll()
+    log.truncate_to(5)
+    release.set()
+    blocker.result(10)
+    done = threading.Event()
+    _background.submit(done.set)
+    has_ended = done.wait(5)
+    if not has_ended:
+        log._writing.commit.flushed_end = 100
+        done.wait(5)
+    assert has_ended
+    log.close()
+
+
+def test_bounds_after_a_restart_at_a_higher_offset(tmp_path: Path) -> None:
+    with open_log(tmp_path) as log:
+        log.append(a_batch(10))
+        log.truncate_fully_and_start_at(20)
+        assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (20, 20, 20)
+        assert (log.flushed_end, log.recovery_point) == (20, 20)
+        log.append(a_batch())
+        check_log(log)

@@ -1,0 +1,175 @@
+"""KeyboardInterrupt at every call to the disk of an append, a roll, a flush, also in the thread that syncs for others.
+
+Afterwards the log works and holds what it should, or says that it has failed; nothing acknowledged is lost, and nobody waits forever.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from tests.support.faulty_disk import FaultyDisk
+from tests.support.logs import check_log, number_of, numbered, open_log
+from tidelog.errors import LogFailedError
+from tidelog.log.log import Log
+
+Moment = Literal["before", "after"]
+CONFIG = {"internal.segment.bytes": 400, "index.interval.bytes": 0}
+
+# What is done, and how many records it adds.
+ACTIONS: dict[str, tuple[Callable[[Log], Any], int]] = {
+    "append": (lambda log: log.append(numbered(log.log_end_offset)), 1),
+    "append of a new epoch": (lambda log: log.append(numbered(log.log_end_offset), leader_epoch=log.leader_epochs[-1][0] + 1), 1),
+    "append that rolls": (lambda log: log.append(numbered(log.log_end_offset, 4, size=60)), 4),
+    "run": (lambda log: log.append_run([numbered(log.log_end_offset), numbered(log.log_end_offset + 1)]), 2),
+    "roll": (lambda log: log.roll(), 0),
+    "flush": (lambda log: log.flush(), 0),
+    "checkpoint": (lambda log: log.checkpoint(), 0),
+}
+
+
+def prepare(home: Path, disk: FaultyDisk, config: dict[str, Any]) -> Log:
+    log = open_log(home, config, disk=disk)
+    for number in range(3):
+        log.append(numbered(number))
+    return log
+
+
+def call_counts() -> Iterator[tuple[str, dict[str, Any]]]:
+    for name in ACTIONS:
+        yield name, CONFIG
+        yield name, {**CONFIG, "flush.messages": 2**63 - 1}
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize(("name", "config"), list(call_counts()), ids=lambda value: value if isinstance(value, str) else str(len(value)))
+def test_interrupted_at_each_call(name: str, config: dict[str, Any], moment: Moment, tmp_path: Path) -> None:
+    action, adds = ACTIONS[name]
+    disk = FaultyDisk()
+    with prepare(tmp_path / "counted", disk, config) as log:
+        mark = disk.count()
+        action(log)
+        calls = disk.count() - mark
+    assert calls > 0 or "flush.messages" in config
+    failed = 0
+    for nth in range(1, calls + 1):
+        failed += interrupt_at(tmp_path / f"home-{nth}", action, adds, config, nth, moment)
+    # Most points are recoverable; failing for good everywhere would be too easy.
+    assert failed <= calls // 2
+
+
+def interrupt_at(home: Path, action: Callable[[Log], Any], adds: int, config: dict[str, Any], nth: int, moment: Moment) -> bool:
+    disk = FaultyDisk()
+    log = prepare(home, disk, config)
+    disk.interrupt(nth, moment=moment)
+    if "flush.messages" in config:
+        # The background flush shares the disk: an order may fall to it.
+        for task in log._writing._pending:
+            task.exception()
+    was_interrupted = False
+    try:
+        action(log)
+    except KeyboardInterrupt:
+        was_interrupted = True
+    where = disk.fired[0] if disk.fired else None
+    disk.heal()
+    end = log.log_end_offset
+    assert end in (3, 3 + adds), where
+    if not was_interrupted:
+        assert end == 3 + adds, where
+    # Readers see a part of what is there, in order.
+    assert [number_of(record) for record in log.read(isolation="log_end")] == list(range(end)), where
+    has_failed = False
+    try:
+        log.append(numbered(end))
+        end += 1
+        check_log(log)
+    except LogFailedError as error:
+        has_failed = True
+        assert error.__cause__ is not None
+        assert "takes no more writes" in str(error)
+    log.close()
+    with open_log(home, config) as log:
+        assert [number_of(record) for record in log.read()] == list(range(log.log_end_offset)), where
+        assert log.log_end_offset == end, where
+        log.append(numbered(log.log_end_offset))
+        check_log(log)
+    return has_failed
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_interrupted_in_the_thread_that_syncs_for_others(moment: Moment, tmp_path: Path) -> None:
+    """The first of eight threads holds the mutex in its sync, the others queue; it is interrupted, and one of them does the work."""
+    disk = FaultyDisk()
+    with open_log(tmp_path, disk=disk) as log:
+        log.append(numbered(0))
+        entered, release = threading.Event(), threading.Event()
+        outcomes: dict[int, object] = {}
+
+        def hold() -> None:
+            entered.set()
+            assert release.wait(10)
+            raise KeyboardInterrupt
+
+        disk.run(1, hold, kind="sync", on=".log", moment=moment)
+
+        def write(number: int) -> None:
+            try:
+                outcomes[number] = log.append(numbered(number))
+            except BaseException as error:
+                outcomes[number] = error
+
+        first = threading.Thread(target=write, args=(100,))
+        first.start()
+        assert entered.wait(10)
+        others = [threading.Thread(target=write, args=(number,)) for number in range(101, 108)]
+        for thread in others:
+            thread.start()
+        while log.log_end_offset < 9:
+            threading.Event().wait(0.005)
+        release.set()
+        for thread in (first, *others):
+            thread.join(10)
+            assert not thread.is_alive()
+        assert isinstance(outcomes.pop(100), KeyboardInterrupt)
+        assert not any(isinstance(outcome, BaseException) for outcome in outcomes.values()), outcomes
+        assert log.flushed_end == log.high_watermark == 9
+        assert {number_of(record) for record in log.read()} == {0, *range(100, 108)}
+        check_log(log)
+
+
+def test_a_failed_sync_is_told_to_all_that_wait(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = open_log(tmp_path, disk=disk)
+    log.append(numbered(0))
+    entered, release = threading.Event(), threading.Event()
+    outcomes: list[object] = []
+
+    def hold() -> None:
+        entered.set()
+        assert release.wait(10)
+        raise OSError(5, "ordered by a test")
+
+    disk.run(1, hold, kind="sync", on=".log")
+
+    def write() -> None:
+        try:
+            outcomes.append(log.append(numbered(1)))
+        except BaseException as error:
+            outcomes.append(error)
+
+    threads = [threading.Thread(target=write) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    assert entered.wait(10)
+    while log.log_end_offset < 7:
+        threading.Event().wait(0.005)
+    release.set()
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+    assert [type(outcome) for outcome in outcomes] == [LogFailedError] * 6
+    assert log.high_watermark == 1
+    log.close()
