@@ -9,6 +9,7 @@ from tests.support.faulty_disk import FaultyDisk
 from tidelog.disk.disk import Disk
 from tidelog.disk.file_pool import FilePool
 from tidelog.log.log import Log
+from tidelog.log.maintenance import Maintenance
 from tidelog.log.segment import Segment
 from tidelog.record import BatchSettings, NewBatch, walk_headers
 from tidelog.record.kernel.record import Record
@@ -77,6 +78,11 @@ def open_log(home: Path, config: dict[str, Any] | None = None, *, disk: Disk | N
 def pool_of(log: Log) -> FilePool:
     """The pool a log was opened with."""
     return log._state.pool
+
+
+def state_of(log: Log) -> Maintenance:
+    """The inside of a log, for tests that stop it at a point that no call reaches."""
+    return log._state
 
 
 def copy_home(log: Log, target: Path) -> Path:

@@ -1,6 +1,7 @@
 """What a follower checks before it appends batches with the offsets they have."""
 
 from tidelog.errors import RefusedBatchError, UnexpectedOffsetError
+from tidelog.log.roll import MAX_RELATIVE_OFFSET
 from tidelog.record.headers import BatchHeaders, verify_checksums, walk_headers
 
 
@@ -40,6 +41,19 @@ def check_batches(batches: memoryview, log_end_offset: int, leader_epoch: int | 
     return headers
 
 
+def check_range(headers: BatchHeaders, log_end_offset: int, active_base_offset: int) -> None:
+    """Refuse a call whose offsets are too far apart for any segment, the active one or one that begins with it."""
+    last = int(headers.last_offset[-1])
+    base = roll_base(headers, log_end_offset)
+    if last - active_base_offset > MAX_RELATIVE_OFFSET and last - base > MAX_RELATIVE_OFFSET:
+        raise RefusedBatchError(
+            "one call spans more offsets than a segment can have",
+            expected=f"at most {base + MAX_RELATIVE_OFFSET}",
+            found=last,
+            kafka_error="UNKNOWN_SERVER_ERROR",
+        )
+
+
 def first_offset(headers: BatchHeaders) -> int:
     """The first offset; of a compressed legacy wrapper, whose first offset is only known inside, its last."""
     base = int(headers.base_offset[0])
@@ -50,5 +64,5 @@ def roll_base(headers: BatchHeaders, log_end_offset: int) -> int:
     """The base offset of a segment that would begin with these batches."""
     base = int(headers.base_offset[0])
     if base < 0 and int(headers.magic[0]) < 2:
-        base = int(headers.last_offset[0]) - 0x7FFFFFFF
+        base = int(headers.last_offset[0]) - MAX_RELATIVE_OFFSET
     return max(base, log_end_offset)

@@ -79,7 +79,8 @@ class Loader:
             segments.append(create_segment(self.pool, self.directory, self.log_start_offset))
             disk.sync_directory(self.directory)
             next_offset = self.log_start_offset
-        epochs.truncate_end(next_offset)
+        # An epoch that starts at the very end has no batch any more. Kafka drops it; kept, it keeps later appends from using a lower one.
+        epochs.truncate_end(next_offset if self.is_kafka_mode else next_offset + 1)
         epochs.truncate_start(self.log_start_offset)
         log_start_offset = max(self.log_start_offset, segments[0].base_offset)
         recovery_point = next_offset if self.is_clean else min(self.recovery_point, next_offset)

@@ -89,7 +89,7 @@ def _cut(
     if first_bytes <= max_bytes:
         return Slice(data if len(data) <= max_bytes else data[:max_bytes], position, False)
     if not min_one:
-        return Slice(data[:max_bytes], position, True)
+        return Slice(data[:max_bytes], position, max_bytes > 0)
     if first_bytes > max_batch_bytes:
         raise BatchTooLargeError(
             "the next batch is larger than the limit",

@@ -75,5 +75,8 @@ def max_timestamp(segments: Sequence[Segment]) -> OffsetAndTimestamp | None:
     newest = max(segments, key=lambda segment: segment.max_timestamp.timestamp_ms)
     timestamp_ms, offset = newest.max_timestamp
     found = find_offset(newest, offset, newest.size_bytes)
-    record = None if found is None else record_at_time(read_batch(newest, found), timestamp_ms, 0)
+    if found is None:
+        return None
+    batch = read_batch(newest, found)
+    record = None if batch.magic == 0 else record_at_time(batch, timestamp_ms, 0)
     return None if record is None else OffsetAndTimestamp(*record)

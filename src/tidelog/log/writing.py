@@ -9,11 +9,11 @@ from tidelog.disk.disk import Buffer
 from tidelog.disk.names import SEGMENT_KINDS, segment_file
 from tidelog.errors import RecordListTooLargeError, RefusedBatchError, TidelogError
 from tidelog.log.append_info import AppendInfo
-from tidelog.log.follower import check_batches, first_offset, roll_base
+from tidelog.log.follower import check_batches, check_range, first_offset, roll_base
 from tidelog.log.leader import Prepared, prepare, timestamp_range
 from tidelog.log.leader_run import check_run, joined
 from tidelog.log.log_state import LogState
-from tidelog.log.roll import MAX_RELATIVE_OFFSET, RollReason, roll_reason
+from tidelog.log.roll import RollReason, roll_reason
 from tidelog.log.segment import Segment
 from tidelog.log.segment_files import create_segment
 from tidelog.log.storage_errors import storage_error
@@ -153,27 +153,40 @@ class Writing(LogState):
             headers = check_batches(batches, end_offset, leader_epoch)
             if len(headers) == 0:
                 return None
-            now_ms = self.clock()
+            check_range(headers, end_offset, self.view.active.base_offset)
+            done = 0
+            while done < len(headers):
+                # One segment takes a call, unless an index is too small for an entry a batch.
+                done += self._append_some_as_follower(batches, headers[done:])
             last, newest = int(headers.last_offset[-1]), int(headers.max_timestamp_ms.max())
-            data = batches[: headers.end_position]
-            active = self._make_room(len(data), roll_base(headers, end_offset), last, newest, now_ms)
-            if last - active.base_offset > MAX_RELATIVE_OFFSET:
-                raise RefusedBatchError(
-                    "one call spans more offsets than a segment can have",
-                    expected=f"at most {active.base_offset + MAX_RELATIVE_OFFSET}",
-                    found=last,
-                    kafka_error="UNKNOWN_SERVER_ERROR",
-                )
-            before = self.epochs.entries
-            try:
-                epochs = headers.partition_leader_epoch
-                starts = [(epoch, start) for epoch, start in zip(epochs.tolist(), headers.base_offset.tolist(), strict=True) if epoch >= 0]
-                self.epochs.assign_many(starts)
-                active.append_batches(data, headers)
-            except BaseException as error:
-                self._roll_back(active, before, error)
         self._acknowledge(last + 1)
-        return AppendInfo(first_offset(headers), last, newest, -1, len(data))
+        return AppendInfo(first_offset(headers), last, newest, -1, headers.end_position)
+
+    def _append_some_as_follower(self, batches: memoryview, headers: BatchHeaders) -> int:
+        """Append the first of these batches, as many as the indexes of a segment have room for: how many."""
+        end_offset = self.view.active.end[0]
+        room = headers[: self._index_room(self.view.active, len(headers))]
+        data = batches[int(room.position[0]) : room.end_position]
+        newest = int(room.max_timestamp_ms.max())
+        active = self._make_room(len(data), roll_base(room, end_offset), int(room.last_offset[-1]), newest, self.clock())
+        fitting = self._index_room(active, len(headers))
+        if fitting < len(room):
+            room = room[:fitting]
+            data = batches[int(room.position[0]) : room.end_position]
+        before = self.epochs.entries
+        try:
+            pairs = zip(room.partition_leader_epoch.tolist(), room.base_offset.tolist(), strict=True)
+            self.epochs.assign_many([(epoch, start) for epoch, start in pairs if epoch >= 0])
+            active.append_batches(data, room)
+        except BaseException as error:
+            self._roll_back(active, before, error)
+        return len(room)
+
+    @staticmethod
+    def _index_room(segment: Segment, wanted: int) -> int:
+        """How many of the batches may all get entries in the indexes; at least one, which a full index is rolled for."""
+        free = min(segment.index.slots - segment.index.entries, segment.time_index.slots - 1 - segment.time_index.entries)
+        return max(1, min(wanted, free))
 
     def _epoch(self, leader_epoch: int | None) -> int:
         """The epoch to append with: the newest known, 0 in a new log; a given one must not be lower."""
@@ -215,6 +228,7 @@ class Writing(LogState):
         old = self.view.active
         if base_offset == old.base_offset and old.size_bytes == 0:
             self._activate(old, base_offset)
+            self.recovery_point = max(self.recovery_point, base_offset)
             return old
         old.finish()
         if self.config.is_durable:

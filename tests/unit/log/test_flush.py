@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.faulty_disk import FaultyDisk
-from tests.support.logs import FakeClock, a_batch, check_log, follower_batches, number_of, numbered, open_log
+from tests.support.logs import FakeClock, a_batch, check_log, follower_batches, number_of, numbered, open_log, pool_of, state_of
 from tidelog.disk.disk import Disk
 from tidelog.errors import LogFailedError, StorageError
 from tidelog.log.log import Log
@@ -208,7 +208,7 @@ def test_a_file_that_cannot_be_opened_for_the_sync(tmp_path: Path) -> None:
     disk = FaultyDisk()
     with open_log(tmp_path, disk=disk) as log:
         log.append(numbered(0))
-        log._writing.pool.drop_all()
+        pool_of(log).drop_all()
         disk.fail(1, kind="open", on=".log")
         with pytest.raises(StorageError):
             log.append(numbered(1))
@@ -227,14 +227,14 @@ def test_an_append_that_is_cut_off_does_not_wait_forever(tmp_path: Path) -> None
     others: list[threading.Thread] = []
 
     def hook() -> int:
-        if threading.current_thread().name == "waits" and log._writing.commit._mutex.locked() and not others:
+        if threading.current_thread().name == "waits" and state_of(log).commit._mutex.locked() and not others:
             others.append(threading.Thread(target=log.truncate_to, args=(5,)))
             others[0].start()
             while log.log_end_offset != 5:
                 time.sleep(0.001)
         return clock.now_ms
 
-    log._writing.clock = hook
+    state_of(log).clock = hook
 
     def append() -> None:
         try:
@@ -247,7 +247,7 @@ def test_an_append_that_is_cut_off_does_not_wait_forever(tmp_path: Path) -> None
     waits.join(5)
     is_stuck = waits.is_alive()
     if is_stuck:  # let it go, so that the session can end
-        log._writing.commit.flushed_end = 100
+        state_of(log).commit.flushed_end = 100
         waits.join(5)
     others[0].join(5)
     assert not is_stuck
@@ -271,7 +271,7 @@ def test_a_flush_in_the_background_of_what_was_cut_off_ends(tmp_path: Path) -> N
     _background.submit(done.set)
     has_ended = done.wait(5)
     if not has_ended:
-        log._writing.commit.flushed_end = 100
+        state_of(log).commit.flushed_end = 100
         done.wait(5)
     assert has_ended
     log.close()

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pytest
 
 from tests.support.faulty_disk import FaultyDisk
-from tests.support.logs import check_log, number_of, numbered, open_log
+from tests.support.logs import check_log, number_of, numbered, open_log, state_of
 from tidelog.errors import LogFailedError
 from tidelog.log.log import Log
 
@@ -66,7 +66,7 @@ def interrupt_at(home: Path, action: Callable[[Log], Any], adds: int, config: di
     disk.interrupt(nth, moment=moment)
     if "flush.messages" in config:
         # The background flush shares the disk: an order may fall to it.
-        for task in log._writing._pending:
+        for task in state_of(log)._pending:
             task.exception()
     was_interrupted = False
     try:
