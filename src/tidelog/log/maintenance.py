@@ -225,14 +225,14 @@ class Maintenance(Writing):
             self._deadline.cancel()
         for task in self._pending:
             task.exception()
-        is_clean = False
+        is_last = is_clean = False
         try:
             if self.failure is None and not self.is_closed:
                 self.flush()
             with self._lock:
                 if self.is_closed:
                     return
-                self.is_closed = True
+                self.is_closed = is_last = True
                 if self.failure is None:
                     active = self.view.active
                     active.finish()
@@ -241,11 +241,12 @@ class Maintenance(Writing):
                     self._write_checkpoint()
                     is_clean = True
         except OSError as error:
-            self.is_closed = True
+            if not self.is_closed:
+                self.is_closed = is_last = True
             self.fail(error)
             raise storage_error(error, self.directory, "closing failed; the log will be recovered when it is opened") from error
         finally:
-            if self.is_closed:
+            if is_last:
                 for segment in self.view.segments:
                     segment.forget()
                 self.home.release(self.partition, clean=is_clean)
