@@ -6,6 +6,8 @@ log as before, or closed to writes where that is allowed; another append; every 
 
 import errno
 import itertools
+import linecache
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -28,6 +30,8 @@ from tidelog.errors import DiskFullError, LogClosedError, LogFailedError, Storag
 from tidelog.log.log import Log
 
 SYNCS = ("sync", "sync_directory")
+KINDS_OF = {errno.ENOSPC: ("write", "create", "truncate", "rename", "make_directory"), errno.EMFILE: ("open", "create", "list", "map")}
+"""Which calls run out of space, and which out of descriptors."""
 LAST_IMAGES = Bounds(tears=1, zeroed=1, data_prefixes=1, name_prefixes=2, samples=2)
 Fault = Callable[[FaultyDisk], None]
 
@@ -170,7 +174,11 @@ def faults_after(case: Case, order: Fault, *, allows: tuple[type[BaseException],
 
         # The log as it is
         if not session.log.is_closed:
-            wrong += [f"while open: {fault}" for fault in model_of(session).faults_of(recovered(session.log))]
+            try:
+                wrong += [f"while open: {fault}" for fault in model_of(session).faults_of(recovered(session.log))]
+            except StorageError:
+                if not case.may_close:
+                    raise
             is_closed_to_writes = False
             try:
                 session.append()
@@ -182,9 +190,11 @@ def faults_after(case: Case, order: Fault, *, allows: tuple[type[BaseException],
                     wrong.append("closed to writes without a reason")
             except BaseException as error:
                 wrong.append(f"the next append raised {type(error).__name__}: {error}")
-            if case.is_plain_append and raised is not None and not is_closed_to_writes and before != after:
+            is_written = isinstance(raised, KeyboardInterrupt) and "sync" in fired  # and waits to be durable
+            if case.is_plain_append and raised is not None and not is_closed_to_writes and not is_written and before != after:
                 wrong.append(f"not rolled back: {[name for name in before | after if before.get(name) != after.get(name)]}")
-            wrong += [f"after the next append: {fault}" for fault in model_of(session).faults_of(recovered(session.log))]
+            if not is_closed_to_writes:
+                wrong += [f"after the next append: {fault}" for fault in model_of(session).faults_of(recovered(session.log))]
 
         # What a power cut would leave now
         events = session.recording.recording()
@@ -239,8 +249,9 @@ ALL = pytest.mark.parametrize("case", [*APPENDS, *OTHERS, *WEAK], ids=lambda cas
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_one_call_fails(case: Case, moment: Any) -> None:
     failures = []
-    errors = (errno.EIO, errno.ENOSPC, errno.EMFILE) if moment == "before" else (errno.EIO,)
-    for (number, call), error in itertools.product(enumerate(calls_of(case), 1), errors):
+    for (number, call), error in itertools.product(enumerate(calls_of(case), 1), (errno.EIO, errno.ENOSPC, errno.EMFILE)):
+        if error != errno.EIO and (moment == "after" or call.kind not in KINDS_OF[error]):
+            continue
         wrong = faults_after(case, lambda disk, n=number, e=error: disk.fail(n, error=e, moment=moment))  # type: ignore[misc]
         if wrong:
             failures.append((f"{errno.errorcode[error]} {moment} call {number}, {call.kind} {Path(call.path).name}", wrong))
@@ -259,11 +270,11 @@ def test_everything_fails_from_a_call_on(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", APPENDS, ids=lambda case: case.name)
-@pytest.mark.parametrize("then", [None, errno.ENOSPC, errno.EIO], ids=["goes on", "ENOSPC", "EIO"])
+@pytest.mark.parametrize("then", [None, errno.ENOSPC], ids=["goes on", "ENOSPC"])
 def test_a_short_write(case: Case, then: int | None) -> None:
     failures = []
     writes = sum(call.kind == "write" for call in calls_of(case))
-    for number, size in itertools.product(range(1, writes + 1), (1, 5, 40)):
+    for number, size in itertools.product(range(1, writes + 1), (1, 40)):
         allowed: tuple[type[BaseException], ...] = () if then is None else (TidelogError,)
         wrong = faults_after(case, lambda disk, n=number, s=size: disk.shorten(n, size=s, then=then), allows=allowed)  # type: ignore[misc]
         if wrong:
@@ -307,17 +318,18 @@ class Interrupt:
     def _call(self, frame: FrameType, event: str, argument: object) -> Any:
         name = frame.f_code.co_filename
         is_ours = "/tidelog/log/" in name or name.endswith(("/disk.py", "/file_pool.py", "/checkpoints.py", "/log_directory.py"))
-        if is_ours and "faulty" not in name and frame.f_code.co_name != "__del__":
-            return self._line
-        return None
+        # What closes files is interrupted too in life, but only to say so: an exception there is printed and dropped.
+        is_closing = frame.f_code.co_qualname in ("OpenFile.__init__", "OpenFile.__del__", "Disk.close")
+        return self._line if is_ours and not is_closing else None
 
     def _line(self, frame: FrameType, event: str, argument: object) -> Any:
         if event == "line":
             seen = self._left.setdefault(frame, set())
             is_second = frame.f_lineno in seen
             seen.add(frame.f_lineno)
-            if is_second and _is_with(frame):
-                # The end of a `with`: Python itself is never interrupted between the block and what the `with` does last.
+            statement = _line_of(frame)
+            if statement == "try:" or (is_second and statement.startswith("with ")):
+                # Python looks for signals behind calls and in loops, never on its way into a `try` or out of a `with`.
                 return self._line
             self.lines += 1
             if self.lines == self.nth:
@@ -328,9 +340,8 @@ class Interrupt:
         return self._line
 
 
-def _is_with(frame: FrameType) -> bool:
-    lines = Path(frame.f_code.co_filename).read_text().splitlines()
-    return lines[frame.f_lineno - 1].lstrip().startswith("with ")
+def _line_of(frame: FrameType) -> str:
+    return linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
 
 
 @pytest.mark.parametrize(
@@ -415,7 +426,7 @@ def test_nobody_waits_for_a_sync_that_does_not_come(kind: str) -> None:
 
 
 def test_who_waits_for_what_is_truncated_does_not_hang() -> None:
-    case = Case("truncate under a waiter", lambda session: None)
+    case = Case("truncate under a waiter", lambda session: None, settings={"internal.segment.bytes": 10_000})
     with prepared(case) as (session, _):
         log = session.log
         go = threading.Event()
@@ -440,6 +451,33 @@ def test_who_waits_for_what_is_truncated_does_not_hang() -> None:
                 log.append(make_batch(60))
             for waiter in waiters:
                 waiter.join(10)
+
+
+_CUT_BEHIND_A_ROLL = """
+import sys, tempfile, time
+from tidelog.disk.disk import Disk
+from tidelog.disk.file_pool import FilePool
+from tidelog.log.log import Log
+from tidelog.record.new_batch import NewBatch
+
+class Slow(Disk):
+    def sync(self, fd):
+        time.sleep(0.05)
+
+with tempfile.TemporaryDirectory() as root:
+    config = {"flush.messages": 1000, "internal.segment.bytes": 300}
+    with Log.open(root + "/t-0", config=config, pool=FilePool(Slow())) as log:
+        for _ in range(20):
+            log.append(NewBatch([(b"k", b"v")]).encode())
+        log.truncate_to(1)
+    print("closed")
+"""
+
+
+def test_a_segment_that_is_flushed_in_the_background_may_be_truncated_away() -> None:
+    """In a process of its own, as what waits for ever keeps a process from ending."""
+    done = subprocess.run([sys.executable, "-c", _CUT_BEHIND_A_ROLL], capture_output=True, timeout=15, check=True)
+    assert done.stdout == b"closed\n"
 
 
 def _quietly(work: Callable[[], object]) -> Callable[[], None]:
@@ -509,9 +547,9 @@ def test_opening_fails(is_torn: bool, moment: Any) -> None:
     with scratch_directory() as scratch:
         settings, _ = make(scratch / "count")
         disk = FaultyDisk()
-        Log.open(scratch / "count" / "t-0", config=settings, pool=FilePool(disk)).close()
-        closing = next(number for number, call in enumerate(disk.calls) if "checkpoint" in call.path and call.kind == "create")
-        calls = [call for call in disk.calls[:closing] if call.kind != "close"]
+        with Log.open(scratch / "count" / "t-0", config=settings, pool=FilePool(disk)):
+            opening = len(disk.calls)
+        calls = [call for call in disk.calls[:opening] if call.kind != "close"]
         for number, error in itertools.product(range(1, len(calls) + 1), (errno.EIO, errno.EMFILE, errno.ENOSPC)):
             root = scratch / f"{number}-{error}"
             settings, model = make(root)

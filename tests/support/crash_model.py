@@ -75,7 +75,7 @@ class Recovered:
         starts = [start for _, start in self.epochs]
         if list(self.epochs) != sorted(set(self.epochs)) or starts != sorted(set(starts)):
             found.append(f"leader epochs do not go up: {self.epochs}")
-        if starts and starts[-1] >= self.end and self.batches:
+        if starts and starts[-1] > self.end:
             found.append(f"a leader epoch starts behind the end {self.end}: {self.epochs}")
         for batch in self.batches:
             place = bisect_right(starts, max(batch.base_offset, self.start)) - 1

@@ -199,7 +199,7 @@ class Session:
 
     def replace(self, first: int, count: int, *, dropped: Sequence[int] = (), pieces: int = 1) -> None:
         """Replace `count` segments from number `first` on by `pieces` others without the batches that have the numbers `dropped`."""
-        log, pool = self.log, FilePool(self.disk)
+        log, pool = self.log, FilePool(self.recording)
         old = log.segments[first : first + count]
         contents = [Path(segment.path_of(LOG)).read_bytes() for segment in log.segments]
         everything = [batch for content in contents for batch in stored_batches(content)]

@@ -86,8 +86,11 @@ def state_of(log: Log) -> Maintenance:
 
 
 def copy_home(log: Log, target: Path) -> Path:
-    """What a killed process leaves: a copy of the directory above an open log, as it is now."""
-    shutil.copytree(Path(log.directory).parent, target, ignore=shutil.ignore_patterns(".lock"))
+    """What a killed process leaves: a copy of the directory above an open log, as it is now.
+
+    A file that the background is about to give its name does not stay long enough to be copied.
+    """
+    shutil.copytree(Path(log.directory).parent, target, ignore=shutil.ignore_patterns(".lock", "*.tmp"))
     return target
 
 

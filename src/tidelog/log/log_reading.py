@@ -39,6 +39,9 @@ class Readable(Protocol):
     def high_watermark(self) -> Bound:
         """The first offset that readers do not see, with its place."""
 
+    def wait_for_writer(self) -> None:
+        """Return when nobody is renaming files."""
+
 
 class LogReading:
     """The reading half of `Log`."""
@@ -90,6 +93,7 @@ class LogReading:
         With `min_one` the first batch is whole even if it is larger, up to `max_batch_bytes`.
         """
         state = self._state
+        has_waited = False
         while True:
             if state.is_closed:
                 raise LogClosedError("the log is closed", path=self.directory)
@@ -102,7 +106,8 @@ class LogReading:
             try:
                 found = _fetch(view, place, offset, max_bytes, bound, min_one, max_batch_bytes)
             except OSError as error:
-                self._look_again(view, error)
+                self._look_again(view, error, has_waited)
+                has_waited = True
                 continue
             if found is None:
                 return Fetched(b"", offset, bound.base_offset, bound.position, False, start, state.high_watermark.offset, end_offset)
@@ -115,6 +120,7 @@ class LogReading:
         None if there is none below the bound of the isolation.
         """
         state = self._state
+        has_waited = False
         while True:
             if state.is_closed:
                 raise LogClosedError("the log is closed", path=self.directory)
@@ -123,14 +129,17 @@ class LogReading:
             try:
                 found = time_lookup.list_offset(view, timestamp_ms, state.log_start_offset, bound)
             except OSError as error:
-                self._look_again(view, error)
+                self._look_again(view, error, has_waited)
+                has_waited = True
                 continue
             return found
 
-    def _look_again(self, view: View, error: OSError) -> None:
-        """A segment of the view was deleted before it was opened: take another view. Anything else is the disk's refusal to read."""
-        if not isinstance(error, FileNotFoundError) or self._state.view is view:
+    def _look_again(self, view: View, error: OSError, has_waited: bool) -> None:
+        """A segment of the view was renamed or deleted before it was opened: try again. Anything else is the disk's refusal to read."""
+        if not isinstance(error, FileNotFoundError) or (has_waited and self._state.view is view):
             raise storage_error(error, self.directory, "reading failed") from error
+        if self._state.view is view:
+            self._state.wait_for_writer()
 
     @property
     def earliest(self) -> OffsetAndTimestamp:

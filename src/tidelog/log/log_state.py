@@ -5,6 +5,7 @@ goes on. After a failed sync nobody knows what the disk has, and after a failed 
 takes no more writes, and says why, until it is opened again and recovered.
 """
 
+import errno
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,7 +16,7 @@ from tidelog.config import LONG_MAX, LogConfig
 from tidelog.disk.file_pool import FilePool
 from tidelog.disk.log_directory import LogDirectory
 from tidelog.disk.names import TopicPartition
-from tidelog.errors import LogClosedError, LogFailedError, OffsetOutOfRangeError
+from tidelog.errors import LogClosedError, LogFailedError, OffsetOutOfRangeError, StorageError
 from tidelog.log.group_commit import GroupCommit
 from tidelog.log.loader import LoadedLog
 from tidelog.log.roll import RollLimits, draw_jitter
@@ -110,10 +111,12 @@ class LogState:
             self.failure = reason
 
     def _guard_sync(self, sync: Callable[[], Any]) -> None:
-        """Do something that must not fail: if it does, what the disk holds is unknown."""
+        """Do something that must not fail: if it does, what the disk holds is unknown. Without a descriptor it is not even tried."""
         try:
             sync()
         except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                raise
             self.fail(error)
             raise self._failed() from error
 
@@ -141,12 +144,16 @@ class LogState:
         """Wait for the disk as long as the settings ask for."""
         config = self.config
         if config.is_durable or end_offset - self.commit.flushed_end >= config.flush_messages:
-            self.commit.wait_for(end_offset, self._sync_batches)
+            self._wait_for_disk(end_offset)
         elif config.flush_ms < LONG_MAX:
             if self._is_flush_due():
-                self.commit.wait_for(end_offset, self._sync_batches)
+                self._wait_for_disk(end_offset)
             elif self._deadline is None:
                 self._set_deadline()
+
+    def _wait_for_disk(self, end_offset: int) -> None:
+        if not self.commit.wait_for(end_offset, self._sync_batches):
+            raise StorageError("what was appended has been cut off by a truncation before it was durable", path=self.directory)
 
     def _set_deadline(self) -> None:
         """Flush when `flush.ms` is over, whether or not anything is appended until then."""
@@ -175,11 +182,7 @@ class LogState:
         end = view.end
         first = max(0, view.floor(self.commit.flushed_end))
         for segment in view.segments[first:]:
-            try:
-                opened = segment.file.open()
-            except FileNotFoundError:
-                continue  # deleted meanwhile
-            self._guard_sync(lambda fd=opened.fd: self.pool.disk.sync(fd))  # type: ignore[misc]
+            self._guard_sync(segment.sync_batches)
         self._last_flush_ms = now_ms
         self._show(end)
         return end.offset
@@ -246,10 +249,17 @@ class LogState:
         return self.view.end if self.follows and not self.config.is_durable else self._high_watermark
 
     def set_high_watermark(self, offset: int) -> None:
-        """See `Log.high_watermark`."""
+        """See `Log.high_watermark`. What a durable log shows is made durable first."""
+        if self.config.is_durable:
+            self.commit.wait_for(min(offset, self.view.end.offset), self._sync_batches)
         with self._lock:
             self._high_watermark = self._place(max(self.log_start_offset, min(offset, self.view.end.offset)))
             self.follows = False
+
+    def wait_for_writer(self) -> None:
+        """Wait until nobody changes the log, who may be half-way through renaming files."""
+        with self._lock:
+            pass
 
     def _stop_following(self) -> None:
         """Leave the high watermark where it is, until its owner sets it."""

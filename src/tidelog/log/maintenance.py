@@ -56,6 +56,7 @@ class Maintenance(Writing):
                 self.log_start_offset = offset
                 self._high_watermark = self.view.end
                 self._lower(offset)
+                self.commit.move_to(offset)  # there is nothing below it that could be lost
             except OSError as error:
                 self.fail(error)
                 raise storage_error(error, self.directory, "truncating failed") from error
@@ -99,7 +100,7 @@ class Maintenance(Writing):
         """No bound lies above the new end, and the checkpoint says so before anything is appended again."""
         self.log_start_offset = min(self.log_start_offset, offset)
         self.recovery_point = min(self.recovery_point, offset)
-        self.commit.lower(offset)
+        self.commit.move_to(min(offset, self.commit.flushed_end))
         if self._high_watermark.offset >= offset:
             self._high_watermark = self.view.end
         self._write_checkpoint()

@@ -259,9 +259,18 @@ class Segment:
 
     def sync(self) -> None:
         """Make all its files durable."""
-        opened = self.file.open()
-        self.pool.disk.sync(opened.fd)
+        self.sync_batches()
         self.sync_indexes()
+
+    def sync_batches(self) -> None:
+        """Make the `.log` durable. One that was deleted need not be."""
+        opened = self._writer
+        if opened is None:
+            try:
+                opened = self.file.open()
+            except FileNotFoundError:
+                return
+        self.pool.disk.sync(opened.fd)
 
     def sync_indexes(self) -> None:
         """Make its indexes durable, as far as they are written."""

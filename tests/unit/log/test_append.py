@@ -22,7 +22,7 @@ from tidelog.errors import (
     UnsupportedMagicError,
 )
 from tidelog.log.log import Log
-from tidelog.record import ControlType, RecordBatch, transaction_marker
+from tidelog.record import ControlType, NewBatch, RecordBatch, transaction_marker
 
 HOUR_MS = 3_600_000
 GOOD = a_batch()
@@ -65,15 +65,14 @@ REFUSED: list[tuple[str, Buffer, type[TidelogError], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("batch", "error", "config"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
 @pytest.mark.parametrize("is_run", [False, True], ids=["single", "run"])
-def test_refused_and_nothing_written(batch: Buffer, error: type[TidelogError], config: dict[str, Any], is_run: bool, tmp_path: Path) -> None:
+def test_refused_and_nothing_written(
+    batch: Buffer, error: type[TidelogError], config: dict[str, Any], is_run: bool, tmp_path: Path
+) -> None:
     with open_log(tmp_path, config) as log:
         log.append(GOOD)
         before = files_of(log)
         with pytest.raises(error) as raised:
-            if is_run:
-                log.append_run([batch])
-            else:
-                log.append(batch)
+            log.append_run([batch]) if is_run else log.append(batch)
         assert type(raised.value) is error or error in (CorruptBatchError, RefusedBatchError)
         assert files_of(log) == before
         assert (log.log_end_offset, log.high_watermark, log.flushed_end) == (1, 1, 1)
@@ -99,8 +98,6 @@ def test_limits_are_inclusive(batch: bytes, config: dict[str, Any], tmp_path: Pa
 
 
 def test_record_errors_name_the_records(tmp_path: Path) -> None:
-    from tidelog.record import NewBatch
-
     batch = NewBatch([(b"k", b"v", (), TIME), (b"k", b"v", (), TIME + 2 * HOUR_MS), (b"k", b"v", (), 0)]).encode()
     with open_log(tmp_path, {"message.timestamp.before.max.ms": 10}) as log:
         with pytest.raises(InvalidTimestampError) as raised:
@@ -257,7 +254,7 @@ def test_offsets_are_taken_as_they_come(tmp_path: Path) -> None:
         assert log.high_watermark == 0
         log.high_watermark = 22
         assert [record.offset for record in log.read()] == [0, 1, 2, 10, 20, 21]
-        assert [fetched.offset for fetched in log.fetch(11, 10_000).records()][0] == 20
+        assert next(log.fetch(11, 10_000).records()).offset == 20
         assert log.leader_epochs == ((3, 0),)
         check_log(log)
 
@@ -305,19 +302,32 @@ def test_refused_of_a_follower(batches: bytes, error: type[TidelogError], tmp_pa
         check_log(log)
 
 
+def test_a_call_of_a_follower_is_refused_whole(tmp_path: Path) -> None:
+    """More than a segment can hold is refused before anything is written, also where the indexes would have split the call."""
+    with open_log(tmp_path, {**TINY, "segment.index.bytes": 24}) as log:
+        log.append_as_follower(follower_batches((0, 2)))
+        before = files_of(log)
+        with pytest.raises(RecordListTooLargeError):
+            log.append_as_follower(follower_batches((2, 1), (3, 1), (4, 60)))
+        assert log.log_end_offset == 2
+        assert files_of(log) == before
+        with pytest.raises(RecordListTooLargeError):
+            log.append_as_follower(follower_batches(*((offset, 1) for offset in range(2, 12))))
+        assert files_of(log) == before
+
+
 def test_an_index_that_fills_within_one_call(tmp_path: Path) -> None:
-    """The rest of the call has no entries, but counts: largest timestamp, look-up by time, and reading."""
+    """Whatever becomes of the rest of the call, it counts: largest timestamp, look-up by time, and reading."""
     config = {"index.interval.bytes": 0, "segment.index.bytes": 48}
-    batches = b"".join(
-        numbered(n, base_offset=n, timestamp_ms=TIME + n, partition_leader_epoch=0) for n in range(20)
-    )
+    batches = b"".join(numbered(n, base_offset=n, timestamp_ms=TIME + n, partition_leader_epoch=0) for n in range(20))
     with open_log(tmp_path, config) as log:
         log.append_as_follower(batches)
         log.high_watermark = 20
         assert log.max_timestamp == (19, TIME + 19)
         assert [log.offset_for_time(TIME + n) for n in range(20)] == [(n, TIME + n) for n in range(20)]
+        assert [number_of(record) for record in log.read()] == list(range(20))
         log.append(numbered(20, timestamp_ms=TIME))
-        assert len(log.segments) == 2
+        assert len(log.segments) > 1
         check_log(log)
 
 

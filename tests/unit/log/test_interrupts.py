@@ -81,15 +81,15 @@ def interrupt_at(home: Path, action: Callable[[Log], Any], adds: int, config: di
         assert end == 3 + adds, where
     # Readers see a part of what is there, in order.
     assert [number_of(record) for record in log.read(isolation="log_end")] == list(range(end)), where
-    has_failed = False
-    try:
+    has_failed = state_of(log).failure is not None
+    if has_failed:
+        with pytest.raises(LogFailedError, match="takes no more writes") as raised:
+            log.append(numbered(end))
+        assert raised.value.__cause__ is state_of(log).failure
+    else:
         log.append(numbered(end))
         end += 1
         check_log(log)
-    except LogFailedError as error:
-        has_failed = True
-        assert error.__cause__ is not None
-        assert "takes no more writes" in str(error)
     log.close()
     with open_log(home, config) as log:
         assert [number_of(record) for record in log.read()] == list(range(log.log_end_offset)), where

@@ -1,0 +1,211 @@
+"""Readers that go on while the writer appends, rolls, deletes and swaps segments under them."""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.faulty_disk import FaultyDisk
+from tests.support.logs import TIME, QuietDisk, check_log, cleaned_copy, number_of, numbered, open_log, pool_of
+from tidelog.disk.file_pool import FilePool
+from tidelog.errors import OffsetOutOfRangeError
+from tidelog.log.log import Log
+
+TINY = {"internal.segment.bytes": 600, "index.interval.bytes": 100, "file.delete.delay.ms": 0}
+SECONDS = 1.5
+
+
+class Readers:
+    """Threads that do one thing again and again, until they are told to stop or something is wrong."""
+
+    def __init__(self) -> None:
+        self.failures: list[BaseException] = []
+        self.counts: dict[str, int] = {}
+        self._stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def start(self, name: str, work: Callable[[random.Random], int]) -> None:
+        def run() -> None:
+            choose = random.Random(name)
+            try:
+                while not self._stop.is_set():
+                    self.counts[name] = self.counts.get(name, 0) + work(choose)
+            except BaseException as error:
+                self.failures.append(error)
+
+        self._threads.append(threading.Thread(target=run, name=name))
+        self._threads[-1].start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(30)
+            assert not thread.is_alive(), thread.name
+
+
+def iterates(log: Log) -> Callable[[random.Random], int]:
+    """From the beginning to the end, values right, offsets without a gap; overtaken only below the start."""
+
+    def work(_: random.Random) -> int:
+        expected = log.log_start_offset
+        count = 0
+        try:
+            for record in log.read(expected):
+                assert record.offset == expected == number_of(record)
+                expected += 1
+                count += 1
+        except OffsetOutOfRangeError as error:
+            if not expected <= error.log_start_offset > error.offset:
+                raise
+        return count
+
+    return work
+
+
+def skips(log: Log) -> Callable[[random.Random], int]:
+    """Overtaken, it goes on at the new start; offsets only go up."""
+
+    def work(_: random.Random) -> int:
+        last = -1
+        count = 0
+        for record in log.read(0, when_overtaken="skip"):
+            assert record.offset > last
+            assert number_of(record) == record.offset
+            last = record.offset
+            count += 1
+        return count
+
+    return work
+
+
+def fetches(log: Log) -> Callable[[random.Random], int]:
+    def work(choose: random.Random) -> int:
+        offset = choose.randint(log.log_start_offset, log.high_watermark)
+        try:
+            fetched = log.fetch(offset, choose.choice((1, 100, 1000, 100_000)))
+        except OffsetOutOfRangeError as error:
+            if error.offset >= error.log_start_offset:
+                raise
+            return 0
+        expected = offset
+        for record in fetched.records():
+            assert record.offset == expected == number_of(record)
+            expected += 1
+        assert expected > offset or offset >= fetched.high_watermark
+        return 1
+
+    return work
+
+
+def asks_for_times(log: Log) -> Callable[[random.Random], int]:
+    def work(choose: random.Random) -> int:
+        start = log.log_start_offset
+        wanted = choose.randint(start, log.high_watermark)
+        found = log.offset_for_time(TIME + wanted)
+        if found is not None:
+            assert found.offset >= wanted
+            assert found.timestamp_ms == TIME + found.offset
+        newest = log.max_timestamp
+        assert newest is None or newest.timestamp_ms == TIME + newest.offset
+        return 1
+
+    return work
+
+
+@pytest.mark.parametrize("max_open", [4, 400])
+def test_hammered_while_segments_come_and_go(max_open: int, tmp_path: Path) -> None:
+    choose = random.Random(7)
+    with open_log(tmp_path, TINY, pool=FilePool(QuietDisk(), max_open)) as log:
+        readers = Readers()
+        readers.start("iterates", iterates(log))
+        readers.start("skips", skips(log))
+        readers.start("fetches", fetches(log))
+        readers.start("times", asks_for_times(log))
+        end = time.monotonic() + SECONDS
+        swaps = deletions = 0
+        while time.monotonic() < end and not readers.failures:
+            number = log.log_end_offset
+            if choose.random() < 0.5:
+                log.append(numbered(number, timestamp_ms=TIME + number))
+            else:
+                log.append_run([numbered(number + at, timestamp_ms=TIME + number + at) for at in range(4)])
+            action = choose.random()
+            if action < 0.03:
+                log.roll()
+            if len(log.segments) > 12:
+                deletions += log.delete_segments(choose.randint(1, 4), "a test")
+            if action > 0.85 and len(log.segments) > 3:
+                old = choose.choice(log.segments[:-1])
+                log.replace_segments([cleaned_copy(log, old)], [old])
+                swaps += 1
+        readers.stop()
+        assert readers.failures == []
+        assert all(readers.counts[name] > 0 for name in ("iterates", "skips", "fetches", "times")), readers.counts
+        assert swaps > 10
+        assert deletions > 10
+        check_log(log)
+
+
+def test_a_segment_is_read_at_each_step_of_a_swap(tmp_path: Path) -> None:
+    """A fetch and a look-up by time before and behind each rename, when no file of the segment is open."""
+    disk = FaultyDisk()
+    with open_log(tmp_path, {"internal.segment.bytes": 250, "index.interval.bytes": 0}, disk=disk) as log:
+        for number in range(8):
+            log.append(numbered(number, timestamp_ms=TIME + number))
+        problems: list[str] = []
+        steps = 0
+
+        def look() -> None:
+            nonlocal steps
+            steps += 1
+            pool_of(log).drop_all()
+            try:
+                assert number_of(next(log.fetch(1, 10_000).records())) == 1
+                pool_of(log).drop_all()
+                assert log.offset_for_time(TIME + 1) == (1, TIME + 1)
+                pool_of(log).drop_all()
+                assert [number_of(record) for record in log.read()] == list(range(8))
+            except Exception as error:
+                problems.append(f"{step_of(disk)}: {error!r}")
+
+        for nth in range(1, 10):
+            disk.run(nth, look, kind="rename")
+            disk.run(nth, look, kind="rename", moment="after")
+        old = log.segments[0]
+        log.replace_segments([cleaned_copy(log, old)], [old])
+        assert steps == 18
+        assert problems == []
+        disk.heal()
+        check_log(log)
+
+
+def step_of(disk: FaultyDisk) -> str:
+    return f"at the rename to {Path(disk.calls[-1].path).name}"
+
+
+def test_overtaken_by_retention(tmp_path: Path) -> None:
+    with open_log(tmp_path, {"internal.segment.bytes": 250}) as log:
+        for number in range(10):
+            log.append(numbered(number))
+        raising, skipping = log.read(), log.read(when_overtaken="skip")
+        assert number_of(next(raising)) == number_of(next(skipping)) == 0
+        log.delete_segments(3, "a test")
+        start = log.log_start_offset
+        # What was fetched before is still given out: it was read, and nothing is skipped in silence.
+        before: list[int] = []
+        with pytest.raises(OffsetOutOfRangeError, match=f"expected {start} to 10") as raised:
+            before.extend(number_of(record) for record in raising)
+        assert before == list(range(1, raised.value.offset))
+        assert [number_of(record) for record in skipping] == [*before, *range(start, 10)]
+
+
+def test_segments_are_a_tuple_that_is_replaced(tmp_path: Path) -> None:
+    with open_log(tmp_path) as log:
+        log.append(numbered(0))
+        before = log.segments
+        log.roll()
+        assert isinstance(before, tuple)
+        assert (len(before), len(log.segments)) == (1, 2)
