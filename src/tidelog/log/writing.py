@@ -154,6 +154,8 @@ class Writing(LogState):
             if len(headers) == 0:
                 return None
             check_range(headers, end_offset, self.view.active.base_offset)
+            if headers.end_position > self._limits.segment_bytes:
+                raise self._too_large(headers.end_position)
             done = 0
             while done < len(headers):
                 # One segment takes a call, unless an index is too small for an entry a batch.
@@ -202,11 +204,7 @@ class Writing(LogState):
     def _make_room(self, size_bytes: int, first_offset: int, last_offset: int, max_timestamp_ms: int, now_ms: int) -> Segment:
         """The segment that takes these batches, rolled for them if need be."""
         if size_bytes > self._limits.segment_bytes:
-            raise RecordListTooLargeError(
-                "one call has more than a segment can hold",
-                expected=f"at most {self._limits.segment_bytes} bytes (segment.bytes)",
-                found=size_bytes,
-            )
+            raise self._too_large(size_bytes)
         active = self.view.active
         try:
             self._settle()
@@ -214,6 +212,12 @@ class Writing(LogState):
             return active if reason is None else self._roll(max(first_offset, active.end[0]), now_ms, reason)
         except OSError as error:
             raise storage_error(error, self.directory, "the append failed before anything was written") from error
+
+    def _too_large(self, size_bytes: int) -> RecordListTooLargeError:
+        limit = self._limits.segment_bytes
+        return RecordListTooLargeError(
+            "one call has more than a segment can hold", expected=f"at most {limit} bytes (segment.bytes)", found=size_bytes
+        )
 
     def _roll_reason(self, active: Segment, size_bytes: int, last_offset: int, max_timestamp_ms: int, now_ms: int) -> RollReason | None:
         return roll_reason(self._limits, active.age, active.end[1], active.full_index(), size_bytes, last_offset, max_timestamp_ms, now_ms)
