@@ -1,7 +1,7 @@
 """The power is cut at every moment of a workload: every image opens, with all that was acknowledged and nothing that was never attempted.
 
-What is looked at in each image is in `crash_check`, what may be in it in `crash_model`, the workloads are in `crash_workloads`. Many more of
-all of this, with more kinds of damage, in `python -m tests.crash.long_run`.
+What is looked at in each image is in `crash_check`, what may be in it in `crash_model`, the workloads are in `crash_workloads`. Many
+more of all of this, with more kinds of damage, in `python -m tests.crash.long_run`.
 """
 
 import os
@@ -91,13 +91,13 @@ def test_a_crash_while_damage_is_cut_out_as_kafka_does(scratch: Path) -> None:
     root = scratch / "second"
     materialise(image, root)
     disk = RecordingDisk(root)
-    Session(root, disk, **settings).close()
+    Session(root, disk, settings).close()
     model = Model(LONG_MAX, found.batches, found.start, found.end, found.end, found.end)
     check_recording(disk.recording(), model, settings, scratch, bounds=FEW)
 
 
 def test_a_flushing_log_is_cut_at_every_call(scratch: Path) -> None:
-    """The recording has what it should: a sync of the `.log` before each acknowledgement, of the directory before the first in a segment."""
+    """The recording has what it should: a sync of the `.log` before each acknowledgement, of its directory before the first."""
     recording, _ = record(PLAIN[0], scratch)
     synced: set[str] = set()
     written: set[str] = set()

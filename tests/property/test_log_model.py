@@ -427,7 +427,7 @@ class LogMachine(RuleBasedStateMachine):
 
 
 STEPS = int(os.environ.get("TIDELOG_MODEL_STEPS", "50"))
-EXAMPLES = 80
+EXAMPLES = 200
 TestLogModel = LogMachine.TestCase
 TestLogModel.settings = settings(
     stateful_step_count=STEPS, max_examples=max(EXAMPLES, settings().max_examples), phases=(Phase.generate, Phase.shrink)

@@ -40,7 +40,7 @@ class AnyModel(Protocol):
     def faults_of(self, found: Recovered) -> list[str]: ...
 
 
-class CrashViolation(AssertionError):
+class CrashViolationError(AssertionError):
     """A log that is not as promised after a crash."""
 
     def __init__(self, message: str, image: Image) -> None:
@@ -68,7 +68,7 @@ def check_recording(
     first_cut: int = 0,
     every: int = 1,
 ) -> Tally:
-    """Every image of every cut point. Raises `CrashViolation` for the first that is wrong; its directory stays in `scratch`."""
+    """Every image of every cut point. Raises `CrashViolationError` for the first that is wrong; its directory stays in `scratch`."""
     tally = tally or Tally()
     opened: dict[str, Recovered] = {}
     followed = 0
@@ -84,20 +84,18 @@ def check_recording(
                 found = opened[image.digest] = open_image(image, settings, scratch)
                 tally.opened += 1
             faults = model.faults_of(found)
-        except CrashViolation:
+        except CrashViolationError:
             raise
         except Exception as error:
             faults = [f"{type(error).__name__}: {error}"]
         if faults:
-            raise CrashViolation(_story(recording, image, faults), image)
+            raise CrashViolationError(_story(recording, image, faults), image)
     return tally
 
 
 def _story(recording: Recording, image: Image, faults: list[str]) -> str:
     last = [describe(event) for event in recording.events[max(0, image.cut - 25) : image.cut]]
-    return "\n  ".join(
-        [f"cut after {image.cut} of {len(recording.events)} events: {image.label}", *faults, "what happened last:", *last]
-    )
+    return "\n  ".join([f"cut after {image.cut} of {len(recording.events)} events: {image.label}", *faults, "what happened last:", *last])
 
 
 @contextmanager
@@ -174,7 +172,9 @@ def check_indexes(log: Log) -> None:
             position += 17 + len(batch.tail)
         entries = list(_OFFSET_ENTRY.iter_unpack(segment.index.entry_bytes()))
         for relative, at in entries:
-            assert last_offsets.get(at) == segment.base_offset + relative, f"{segment}: entry {relative, at} points at {last_offsets.get(at)}"
+            assert last_offsets.get(at) == segment.base_offset + relative, (
+                f"{segment}: entry {relative, at} points at {last_offsets.get(at)}"
+            )
         assert entries == sorted(set(entries)), f"{segment}: offset index {entries}"
         times = list(_TIME_ENTRY.iter_unpack(segment.time_index.entry_bytes()))
         for timestamp_ms, relative in times:

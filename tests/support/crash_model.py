@@ -1,7 +1,7 @@
 """What a log may hold after a crash, worked out from what a workload had begun, had been answered, and had seen fail.
 
-A workload notes each call twice on its `RecordingDisk`: "begin" before it, "done" or "failed" behind it. `Model` follows those notes; at any
-moment `faults_of` says what is wrong with a log that was recovered then. Batches are compared by all bytes that a leader leaves alone, CRC
+A workload notes each call twice on its `RecordingDisk`: "begin" before it, "done" or "failed" behind it. `Model` follows those notes; at
+any moment `faults_of` says what is wrong with a log that was recovered then. Batches are compared by all bytes that a leader leaves alone, CRC
 included, by offsets, and by leader epoch.
 """
 
@@ -86,7 +86,7 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """One thing that the log may be: `batches` up to an offset between `min_end` and `max_end`, readable from `min_start` to `max_start`."""
+    """One thing that the log may be: `batches` up to an offset from `min_end` to `max_end`, readable from `min_start` to `max_start` on."""
 
     why: str
     batches: tuple[Stored, ...]

@@ -1,6 +1,7 @@
 """Work on a log, noted on a recording disk call by call, so that `crash_model` knows what was attempted and what was acknowledged."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +57,19 @@ def cleaned_segment(pool: FilePool, directory: str, base_offset: int, data: byte
 class Session:
     """A log in `root`, on `disk`, which passes everything on to `recording`. One thread, but for `append_in_thread`."""
 
-    def __init__(self, root: str | Path, recording: RecordingDisk, *, disk: Disk | None = None, epoch: int = 0, **settings: object) -> None:
+    def __init__(
+        self,
+        root: str | Path,
+        recording: RecordingDisk,
+        settings: Mapping[str, object] | None = None,
+        *,
+        disk: Disk | None = None,
+        epoch: int = 0,
+    ) -> None:
         self.directory = f"{root}/{PARTITION}"
         self.recording = recording
         self.disk: Disk = disk or recording
-        self.settings = TINY | settings
+        self.settings: dict[str, object] = {**TINY, **(settings or {})}
         self.now_ms = TIME
         self.epoch = epoch
         self._number = 0
@@ -87,7 +96,7 @@ class Session:
         """Open the log."""
 
         def work() -> None:
-            self._log = Log.open(self.directory, config=self.settings, pool=self.make_pool(), clock=lambda: self.now_ms)
+            self._log = Log.open(self.directory, config=dict(self.settings), pool=self.make_pool(), clock=lambda: self.now_ms)
 
         self.do(Op("nothing"), work)
 
@@ -207,7 +216,7 @@ class Session:
         left = [batch for number, batch in enumerate(ours) if number not in dropped]
         bounds = [number * len(left) // pieces for number in range(pieces + 1)]
         new = []
-        for number, (begin, end) in enumerate(zip(bounds, bounds[1:], strict=False)):
+        for number, (begin, end) in enumerate(pairwise(bounds)):
             base = old[0].base_offset if number == 0 else int.from_bytes(left[begin][:8], "big")
             new.append(cleaned_segment(pool, self.directory, base, b"".join(left[begin:end])))
         gone = {stored_batches(batch)[0] for number, batch in enumerate(ours) if number in dropped}

@@ -50,7 +50,7 @@ def record(workload: Workload, scratch: Path) -> tuple[Recording, dict[str, obje
     root = scratch / "root"
     root.mkdir()
     disk = RecordingDisk(root, sync_s=workload.sync_s)
-    session = Session(root, disk, disk=FaultyDisk(disk) if workload.has_faults else disk, **workload.settings)
+    session = Session(root, disk, workload.settings, disk=FaultyDisk(disk) if workload.has_faults else disk)
     try:
         workload.work(session)
         recording = disk.recording()
@@ -78,7 +78,7 @@ def check_second_crash(workload: Workload, scratch: Path, bounds: Bounds, *, cou
         flush_messages = settings.get("flush.messages", 1)
         assert isinstance(flush_messages, int)
         model = Model(flush_messages, found.batches, found.start, found.end, found.end, found.end)
-        session = Session(root, disk, epoch=found.epochs[-1][0] if found.epochs else 0, **settings)
+        session = Session(root, disk, settings, epoch=found.epochs[-1][0] if found.epochs else 0)
         try:
             session.append_many(2)
             session.close()

@@ -116,7 +116,7 @@ class Loader:
                 return True
             self._judge(scanned, segment, segments[place + 1 :])
             is_after_crash = not self.is_clean and self._reaches(segments, place)
-            self._apply(segment, scanned, epochs, report)
+            self._apply(segment, scanned, epochs, report, is_after_crash=is_after_crash)
             (report.recovered_segments if is_after_crash else report.rebuilt_indexes).append(segment.base_offset)
             report.recovered_bytes += scanned.size_bytes
             done_bytes += scanned.size_bytes
@@ -157,15 +157,16 @@ class Loader:
                     running.append(executor.submit(self._scan, segments[index + self.workers]))
                 yield segment, scanned
 
-    def _apply(self, segment: Segment, scanned: ScannedSegment, epochs: LeaderEpochCache, report: LoadReport) -> None:
+    def _apply(
+        self, segment: Segment, scanned: ScannedSegment, epochs: LeaderEpochCache, report: LoadReport, *, is_after_crash: bool
+    ) -> None:
         """Cut off what is not sound, and write the indexes."""
         latest = epochs.latest_epoch
         epochs.assign_many([(epoch, start) for epoch, start in scanned.epoch_starts if latest is None or epoch > latest])
         if not scanned.is_whole:
             reason = "the last batch is cut off" if scanned.error is None else str(scanned.error.what)
             self._cut(segment, scanned.valid_bytes, reason, report)
-        write_indexes(self.pool.disk, segment, scanned)
-        self.pool.disk.sync_directory(self.directory)
+        write_indexes(self.pool.disk, segment, scanned, is_durable=not is_after_crash)
 
     def _cut(self, segment: Segment, position: int, reason: str, report: LoadReport) -> None:
         """Keep the bytes behind `position` aside, then cut the segment there."""
@@ -217,7 +218,7 @@ class Loader:
         end = 0 if found is None else found.position + found.size_bytes
         if end != last.size_bytes:
             scanned = self._scan(last)
-            self._apply(last, scanned, epochs, report)
+            self._apply(last, scanned, epochs, report, is_after_crash=False)
             return scanned.next_offset
         return last.base_offset if found is None else found.last_offset + 1
 

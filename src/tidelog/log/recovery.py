@@ -4,7 +4,7 @@ Reading stops at the first batch that is not whole, whose size cannot be, whose 
 segment. `scan_segment` only looks; what is done about the rest of the file is decided by the loader. Segments are scanned by several
 threads at once where there are several; reading releases the interpreter, and so do the loops over headers.
 
-Indexes are written aside and renamed, so a crash while recovering leaves the old one or the new one.
+Indexes that nobody will look at again are written aside and renamed, so a crash while recovering leaves the old one or the new one.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ import numpy as np
 
 from tidelog.disk.disk import Disk
 from tidelog.disk.file_pool import FilePool, OpenFile
-from tidelog.disk.names import INDEX, TIME_INDEX, rebuilt_file, segment_file
+from tidelog.disk.names import INDEX, TIME_INDEX, rebuilt_file
 from tidelog.errors import CorruptBatchError, TidelogError, UnsupportedMagicError
 from tidelog.log.segment import Segment
 from tidelog.log.time_index import ENTRY as TIME_ENTRY
@@ -124,7 +124,7 @@ def _scan_piece(
                 stopped.position += file_position
             scanned.error = stopped
             return position
-        if len(headers) == 0:
+        if stopped is None and len(headers) < _WALK_BATCHES:
             return position
 
 
@@ -177,20 +177,37 @@ def _take(headers: BatchHeaders, file_position: int, run: IndexRun, scanned: Sca
         scanned.epoch_starts.append((int(epochs[change]), int(headers.base_offset[change])))
 
 
-def write_indexes(disk: Disk, segment: Segment, scanned: ScannedSegment) -> None:
-    """Put the indexes that the scan built in the place of those that are there."""
+def write_indexes(disk: Disk, segment: Segment, scanned: ScannedSegment, *, is_durable: bool) -> None:
+    """Put the indexes that the scan built in the place of those that are there, where they differ.
+
+    `is_durable`: they are synced and renamed, since nobody will look again. Above the recovery point that is not needed: it does not move
+    before the indexes are synced, so after a crash they are built again.
+    """
     for kind, entries in ((INDEX, scanned.offset_entries), (TIME_INDEX, scanned.time_entries)):
-        replace_index(disk, segment.directory, segment.base_offset, kind, bytes(entries))
+        content = bytes(entries)
+        path = segment.path_of(kind)
+        try:
+            if disk.read_file(path) == content:
+                continue
+        except FileNotFoundError:
+            pass
+        if is_durable:
+            aside = f"{segment.directory}/{rebuilt_file(segment.base_offset, kind)}"
+            _write(disk, aside, content, is_durable)
+            disk.rename(aside, path)
+        else:
+            _write(disk, path, content, is_durable)
     segment.reindexed(len(scanned.offset_entries), len(scanned.time_entries))
+    if is_durable:
+        disk.sync_directory(segment.directory)
 
 
-def replace_index(disk: Disk, directory: str, base_offset: int, kind: str, content: bytes) -> None:
-    """Write an index aside, sync it, and give it its name."""
-    aside = f"{directory}/{rebuilt_file(base_offset, kind)}"
-    opened = OpenFile(disk, disk.create(aside, exclusive=False))
-    disk.write(opened.fd, [content], 0)
-    disk.sync(opened.fd)
-    disk.rename(aside, f"{directory}/{segment_file(base_offset, kind)}")
+def _write(disk: Disk, path: str, content: bytes, is_durable: bool) -> None:
+    opened = OpenFile(disk, disk.create(path, exclusive=False))
+    if content:
+        disk.write(opened.fd, [content], 0)
+    if is_durable:
+        disk.sync(opened.fd)
 
 
 def keep_aside(pool: FilePool, segment: Segment, position: int, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Find and read batches of one segment: by offset through the offset index, by time through both.
+"""Find and read batches of one segment: by offset through the offset index, by time see `time_lookup`.
 
 The index says where to start, headers are walked from there. The entry behind the one found usually is the wanted batch itself, so it is
 read first: one system call for most fetches. An entry that does not point at a batch it could point at is not trusted: then the segment
@@ -16,7 +16,7 @@ from tidelog.log.time_index import TimestampOffset
 from tidelog.record.batch import RecordBatch
 from tidelog.record.faults import fault_error
 from tidelog.record.headers import walk_headers
-from tidelog.record.kernel.seek import FOUND, find_batch, find_batch_by_time
+from tidelog.record.kernel.seek import FOUND, find_batch
 from tidelog.record.layout import LOG_OVERHEAD
 from tidelog.record.legacy import LegacyBatch
 
@@ -114,26 +114,20 @@ def find_offset(segment: Segment, offset: int, max_position: int) -> FoundBatch 
         # The entry's batch ends where the entry says, or before it: Kafka up to 3.9.0 stored the last offset of a whole call with the
         # position of its first batch. Anything else is no entry of this log.
         try:
-            first = _scan(segment, entry.position, max_position, segment.base_offset, is_time=False)
+            first = _scan(segment, entry.position, max_position, segment.base_offset)
         except TidelogError:
             first = None
         if first is None or first.position != entry.position or first.last_offset > entry.offset:
-            return _scan(segment, 0, max_position, offset, is_time=False)
-    return _scan(segment, entry.position, max_position, offset, is_time=False)
+            return _scan(segment, 0, max_position, offset)
+    return _scan(segment, entry.position, max_position, offset)
 
 
-def find_time(segment: Segment, timestamp_ms: int, position: int, max_position: int) -> FoundBatch | None:
-    """The first batch from `position` on whose largest timestamp is `timestamp_ms` or more."""
-    return _scan(segment, position, max_position, timestamp_ms, is_time=True)
-
-
-def _scan(segment: Segment, position: int, stop: int, target: int, *, is_time: bool) -> FoundBatch | None:
+def _scan(segment: Segment, position: int, stop: int, offset: int) -> FoundBatch | None:
     opened = segment.file.open()
     read = segment.pool.disk.read
-    find = find_batch_by_time if is_time else find_batch
     while position < stop:
         chunk = read(opened.fd, min(_SCAN_BYTES, stop - position), position)
-        status, at, size, base, last, timestamp = find(chunk, 0, len(chunk), target)
+        status, at, size, base, last, timestamp = find_batch(chunk, 0, len(chunk), offset)
         if status == FOUND:
             if position + at + size > stop:
                 return None
@@ -160,7 +154,7 @@ def read_batch(segment: Segment, found: FoundBatch) -> RecordBatch | LegacyBatch
 
 def next_batch(segment: Segment, position: int) -> FoundBatch | None:
     """The batch at `position`, if there is a whole one."""
-    return _scan(segment, position, segment.size_bytes, -(1 << 63), is_time=False)
+    return _scan(segment, position, segment.size_bytes, -(1 << 63))
 
 
 def find_last_batch(segment: Segment) -> FoundBatch | None:

@@ -9,9 +9,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tidelog.log.segment import Segment
-from tidelog.log.segment_read import find_offset, find_time, read_batch
+from tidelog.log.segment_read import FoundBatch, find_offset, read_batch
 from tidelog.log.view import Bound, View
-from tidelog.record.seeking import record_at_time
+from tidelog.record.batch import RecordBatch
+from tidelog.record.kernel.seek import FOUND, find_batch_by_time
+from tidelog.record.layout import HEADER, HEADER_SIZE, LOG_OVERHEAD
+from tidelog.record.seeking import raise_framing, record_at_time
+
+_READ_BYTES = 20 * 1024
+"""A batch of the size that producers fill by default, and some more."""
 
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
@@ -57,17 +63,47 @@ def offset_for_time(segments: Sequence[Segment], timestamp_ms: int, log_start_of
 
 def _find_in(segment: Segment, timestamp_ms: int, log_start_offset: int, max_position: int) -> OffsetAndTimestamp | None:
     start = max(segment.time_index.lookup(timestamp_ms).offset, log_start_offset)
-    position = segment.index.lookup(start).position
+    position = max(0, segment.index.locate(start).position)
     if position >= max_position:
         position = 0
-    while True:
-        found = find_time(segment, timestamp_ms, position, max_position)
-        if found is None:
+    opened = segment.file.open()
+    read = segment.pool.disk.read
+    position = _behind_if_older(read(opened.fd, HEADER_SIZE, position), position, timestamp_ms)
+    while position < max_position:
+        chunk = read(opened.fd, min(_READ_BYTES, max_position - position), position)
+        answer = find_batch_by_time(chunk, 0, len(chunk), timestamp_ms)
+        status, at, size = answer[:3]
+        if status == FOUND:
+            if position + at + size > max_position:
+                return None
+            batch = _batch_in(chunk, at, size) or read_batch(segment, FoundBatch(position + at, *answer[2:]))
+            record = record_at_time(batch, timestamp_ms, log_start_offset)
+            if record is not None:
+                return OffsetAndTimestamp(*record)
+            position += at + size
+        elif status < 0:
+            raise_framing(answer)
+        elif at == 0:
             return None
-        record = record_at_time(read_batch(segment, found), timestamp_ms, log_start_offset)
-        if record is not None:
-            return OffsetAndTimestamp(*record)
-        position = found.position + found.size_bytes
+        else:
+            position += at
+    return None
+
+
+def _behind_if_older(header: bytes, position: int, timestamp_ms: int) -> int:
+    """The index leads to the last batch before the time, most often; then there is no need to read all of it."""
+    if len(header) == HEADER_SIZE:
+        fields = HEADER.unpack(header)
+        if fields[3] == 2 and fields[8] < timestamp_ms and fields[1] > 0:
+            return position + int(fields[1]) + LOG_OVERHEAD
+    return position
+
+
+def _batch_in(chunk: bytes, at: int, size: int) -> RecordBatch | None:
+    """The v2 batch, if it is in the chunk as a whole."""
+    if at + size > len(chunk) or chunk[at + 16] != 2:
+        return None
+    return RecordBatch(memoryview(chunk), at, size)
 
 
 def max_timestamp(segments: Sequence[Segment]) -> OffsetAndTimestamp | None:

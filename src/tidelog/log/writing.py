@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import repeat
 
 from crc32c import crc32c
 
@@ -121,8 +122,8 @@ class Writing(LogState):
         except BaseException as error:
             self._roll_back(active, before, error)
         stamp = -1 if append_time_ms is None else append_time_ms
-        columns = (headers.base_offset.tolist(), headers.last_offset.tolist(), max_timestamps.tolist(), headers.size_bytes.tolist())
-        return [AppendInfo(first, last, newest, stamp, size) for first, last, newest, size in zip(*columns, strict=True)]
+        firsts, lasts, newest = headers.base_offset.tolist(), headers.last_offset.tolist(), max_timestamps.tolist()
+        return list(map(AppendInfo._make, zip(firsts, lasts, newest, repeat(stamp), headers.size_bytes.tolist(), strict=False)))
 
     def _fits(self, active: Segment, headers: BatchHeaders, next_offset: int, max_timestamp_ms: int, now_ms: int) -> bool:
         """Whether none of the batches would roll the segment."""

@@ -60,6 +60,8 @@ def test_records_below_the_asked_offset_are_in_the_bytes_only(tmp_path: Path) ->
         fetched = log.fetch(7, 10_000)
         assert next(iter(fetched.batches)).base_offset == 0
         assert [record.offset for record in fetched.records()] == [7, 8, 9]
+        assert [record.offset for record in log.read(7)] == [7, 8, 9]
+        assert [record.offset for record in log.read(3, 5)] == [3, 4]
 
 
 def test_out_of_range_names_the_range(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pytest
 
 from tests.support.faulty_disk import FaultyDisk
-from tests.support.logs import check_log, number_of, numbered, open_log, state_of
+from tests.support.logs import check_log, copy_home, follower_batches, number_of, numbered, open_log, state_of
 from tidelog.errors import LogFailedError
 from tidelog.log.log import Log
 
@@ -62,7 +62,12 @@ def test_interrupted_at_each_call(name: str, config: dict[str, Any], moment: Mom
 
 def interrupt_at(home: Path, action: Callable[[Log], Any], adds: int, config: dict[str, Any], nth: int, moment: Moment) -> bool:
     disk = FaultyDisk()
-    log = prepare(home, disk, config)
+    with prepare(home, disk, config) as log:
+        return check_interrupted(log, disk, action, adds, nth, moment)
+
+
+def check_interrupted(log: Log, disk: FaultyDisk, action: Callable[[Log], Any], adds: int, nth: int, moment: Moment) -> bool:
+    home, config = Path(log.directory).parent, log.config.overrides()
     disk.interrupt(nth, moment=moment)
     if "flush.messages" in config:
         # The background flush shares the disk: an order may fall to it.
@@ -90,13 +95,49 @@ def interrupt_at(home: Path, action: Callable[[Log], Any], adds: int, config: di
         log.append(numbered(end))
         end += 1
         check_log(log)
+    # Killed here, the log is found whole: nothing of the interrupted write is behind what came after it.
+    killed = copy_home(log, home.with_name(home.name + "-killed"))
     log.close()
+    with open_log(killed, config, last_shutdown_clean=False) as log:
+        assert [number_of(record) for record in log.read()] == list(range(end)), where
+        assert has_failed or log.load_report.cuts == [], where
     with open_log(home, config) as log:
         assert [number_of(record) for record in log.read()] == list(range(log.log_end_offset)), where
         assert log.log_end_offset == end, where
         log.append(numbered(log.log_end_offset))
         check_log(log)
     return has_failed
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_roll_over_a_gap_is_taken_back(moment: Moment, tmp_path: Path) -> None:
+    """A follower's segment begins where its batch does. Interrupted before the batch is in, it must not become the end of the log."""
+    for nth in range(1, 60):
+        disk = FaultyDisk()
+        home = tmp_path / f"home-{nth}"
+        with prepare(home, disk, CONFIG) as log:
+            log.append_as_follower(follower_batches((3, 1)))
+            disk.interrupt(nth, moment=moment)
+            try:
+                log.append_as_follower(follower_batches((100, 1), (101, 3)))
+            except KeyboardInterrupt:
+                pass
+            else:
+                disk.heal()
+                assert nth > 5
+                break
+            where = disk.fired[0]
+            disk.heal()
+            end = log.log_end_offset
+            # 100 is the empty segment: rolled, as in Kafka, before the batches were refused.
+            assert end in (4, 100, 104), where
+            killed = copy_home(log, tmp_path / f"killed-{nth}")
+        for again, is_clean in ((home, None), (killed, False)):
+            with open_log(again, CONFIG, last_shutdown_clean=is_clean) as log:
+                assert log.log_end_offset == end, where
+                check_log(log)
+    else:
+        pytest.fail("always interrupted")
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
