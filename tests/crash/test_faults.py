@@ -385,7 +385,7 @@ def in_time(work: Callable[[], object], seconds: float = 10) -> BaseException | 
 @pytest.mark.parametrize("kind", ["interrupted", "failed"])
 def test_nobody_waits_for_a_sync_that_does_not_come(kind: str) -> None:
     """Five threads wait for the sync of a sixth, which is interrupted, or fails."""
-    case = Case("several threads", lambda session: None)
+    case = Case("several threads", lambda session: None, settings={"internal.segment.bytes": 10_000})
     with prepared(case) as (session, _):
         arrived = threading.Event()
         answers: dict[int, object] = {}

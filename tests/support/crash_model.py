@@ -1,8 +1,8 @@
 """What a log may hold after a crash, worked out from what a workload had begun, had been answered, and had seen fail.
 
 A workload notes each call twice on its `RecordingDisk`: "begin" before it, "done" or "failed" behind it. `Model` follows those notes; at
-any moment `faults_of` says what is wrong with a log that was recovered then. Batches are compared by all bytes that a leader leaves alone, CRC
-included, by offsets, and by leader epoch.
+any moment `faults_of` says what is wrong with a log that was recovered then. Batches are compared by all bytes that a leader leaves
+alone, CRC included, by offsets, and by leader epoch.
 """
 
 import struct

@@ -23,7 +23,7 @@ class LeaderEpochCache:
     written again by the next call, whatever it changes.
     """
 
-    __slots__ = ("_is_unsure", "_latest_epoch", "_latest_start", "directory", "disk", "entries", "read_only")
+    __slots__ = ("_is_unsure", "_latest_epoch", "_latest_start", "directory", "disk", "entries", "latest_epoch", "read_only")
 
     def __init__(self, disk: Disk, directory: str, entries: Entries = (), *, read_only: bool = False) -> None:
         self.disk = disk
@@ -32,6 +32,8 @@ class LeaderEpochCache:
         """Nothing is written; for a log that was opened for reading."""
         self._is_unsure = False
         """Whether the last write raised."""
+        self.latest_epoch: int | None = None
+        """The epoch that is written to; None if there is none yet."""
         self._latest_epoch: int | None = None
         """None also where the next `assign` must not be let through unwritten."""
         self._set(entries)
@@ -48,12 +50,6 @@ class LeaderEpochCache:
         for epoch, start_offset in parse_epochs(text, path):
             entries = assigned(entries, epoch, start_offset)
         return cls(disk, directory, entries, read_only=read_only)
-
-    @property
-    def latest_epoch(self) -> int | None:
-        """The epoch that is written to; None if there is none yet."""
-        entries = self.entries
-        return entries[-1].epoch if entries else None
 
     def assign(self, epoch: int, start_offset: int) -> bool:
         """An epoch has a record at this offset: whether that is news. Called for every batch."""
@@ -121,6 +117,7 @@ class LeaderEpochCache:
 
     def _set(self, entries: Entries) -> None:
         self.entries = entries
+        self.latest_epoch = entries[-1].epoch if entries else None
         self._latest_epoch, self._latest_start = None, 0
         if entries and not self._is_unsure:
             self._latest_epoch, self._latest_start = entries[-1]

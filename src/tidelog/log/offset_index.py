@@ -41,7 +41,8 @@ class OffsetIndex(Index):
     @property
     def is_full(self) -> bool:
         """Whether no entry can be added: the segment must be rolled."""
-        return self.entries >= self.slots
+        written, pending = self._tail
+        return written + len(pending) // 8 >= self.slots
 
     def append(self, offset: int, position: int) -> None:
         """Add an entry; the caller has made sure that it is not full and that offsets go up."""

@@ -33,7 +33,6 @@ class Segment:
     __slots__ = (
         "_age",
         "_first_timestamp_ms",
-        "_is_unsettled",
         "_run",
         "_writer",
         "base_offset",
@@ -44,6 +43,7 @@ class Segment:
         "has_index",
         "has_time_index",
         "index",
+        "is_unsettled",
         "jitter_ms",
         "pool",
         "stage",
@@ -69,7 +69,8 @@ class Segment:
         self.jitter_ms = 0
         self._writer: OpenFile | None = None
         self._run: IndexRun | None = None
-        self._is_unsettled = False
+        self.is_unsettled = False
+        """Whether bytes of a failed append may lie behind `end`."""
         self._first_timestamp_ms: int | None = None
         self._age: SegmentAge | None = None
 
@@ -189,10 +190,10 @@ class Segment:
         index.make_room()
         time_index.make_room()
         position = self.end[1]
-        self._is_unsettled = True
+        self.is_unsettled = True
         self.pool.disk.write(writer.fd, parts, position)
         self.end = SegmentEnd(last_offset + 1, position + size_bytes)
-        self._is_unsettled = False
+        self.is_unsettled = False
         if position == 0:
             self._first_timestamp_ms = max_timestamp_ms
         # Room was checked before the roll was decided: an active segment takes at least one entry more.
@@ -210,10 +211,10 @@ class Segment:
         self.index.make_room()
         self.time_index.make_room()
         position = self.end[1]
-        self._is_unsettled = True
+        self.is_unsettled = True
         self.pool.disk.write(writer.fd, [batches], position)
         self.end = SegmentEnd(int(headers.last_offset[-1]) + 1, position + len(batches))
-        self._is_unsettled = False
+        self.is_unsettled = False
         if position == 0:
             self._first_timestamp_ms = int(headers.max_timestamp_ms[0])
         entries = index_batches(
@@ -242,10 +243,10 @@ class Segment:
 
     def settle(self) -> None:
         """Cut off what a failed append left behind `end`, durably: what is written next must not have remains behind it."""
-        if self._is_unsettled:
+        if self.is_unsettled:
             self.pool.disk.truncate(self.writer.fd, self.end[1])
             self.pool.disk.sync(self.writer.fd)
-            self._is_unsettled = False
+            self.is_unsettled = False
 
     def finish(self) -> None:
         """No more batches will come, or the log is closed: the last time entry, and files cut to what is in them."""
@@ -286,12 +287,12 @@ class Segment:
     def truncate_to_position(self, offset: int, position: int, now_ms: int) -> None:
         """Cut the `.log` at `position`, and drop index entries at or above `offset`, which is where the log goes on."""
         disk = self.pool.disk
-        self._is_unsettled = True
+        self.is_unsettled = True
         self.end = SegmentEnd(offset, position)
         self.index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         disk.truncate(self.writer.fd, position)
-        self._is_unsettled = False
+        self.is_unsettled = False
         if self._run is not None:
             self._start_run(self._run.interval_bytes)
         if position == 0:

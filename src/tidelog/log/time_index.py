@@ -32,7 +32,8 @@ class TimeIndex(Index):
     @property
     def is_full(self) -> bool:
         """Whether no entry can be added but the last one, which is written when the segment is rolled or closed."""
-        return self.entries >= self.slots - 1
+        written, pending = self._tail
+        return written + len(pending) // 12 >= self.slots - 1
 
     def maybe_append(self, timestamp_ms: int, offset: int, last_timestamp_ms: int) -> bool:
         """Add an entry if it is newer than the last, whose timestamp the caller knows: whether it did."""

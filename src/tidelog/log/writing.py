@@ -70,7 +70,7 @@ class Writing(LogState):
                 self._roll_back(active, before, error)
         if self._waits_for_disk:
             self._acknowledge(last + 1)
-        return AppendInfo(first, last, newest_ms, now_ms if config.is_append_time else -1, size_bytes)
+        return AppendInfo._make((first, last, newest_ms, now_ms if config.is_append_time else -1, size_bytes))
 
     def _prepare(self, batch: memoryview, epoch: int, next_offset: int, now_ms: int, origin: str) -> Prepared:
         """What is not plain, or wrong."""
@@ -206,9 +206,10 @@ class Writing(LogState):
         """The segment that takes these batches, rolled for them if need be."""
         if size_bytes > self._limits.segment_bytes:
             raise self._too_large(size_bytes)
-        active = self.view.active
+        active = self.view.segments[-1]
         try:
-            self._settle()
+            if active.is_unsettled:
+                self._settle()
             reason = self._roll_reason(active, size_bytes, last_offset, max_timestamp_ms, now_ms)
             return active if reason is None else self._roll(max(first_offset, active.end[0]), now_ms, reason)
         except OSError as error:

@@ -156,27 +156,34 @@ def test_a_segment_is_read_at_each_step_of_a_swap(tmp_path: Path) -> None:
         for number in range(8):
             log.append(numbered(number, timestamp_ms=TIME + number))
         problems: list[str] = []
-        steps = 0
+        threads: list[threading.Thread] = []
 
-        def look() -> None:
-            nonlocal steps
-            steps += 1
-            pool_of(log).drop_all()
+        def read(step: str) -> None:
             try:
+                pool_of(log).drop_all()
                 assert number_of(next(log.fetch(1, 10_000).records())) == 1
                 pool_of(log).drop_all()
                 assert log.offset_for_time(TIME + 1) == (1, TIME + 1)
                 pool_of(log).drop_all()
                 assert [number_of(record) for record in log.read()] == list(range(8))
-            except Exception as error:
-                problems.append(f"{step_of(disk)}: {error!r}")
+            except BaseException as error:
+                problems.append(f"{step}: {error!r}")
+
+        def look() -> None:
+            """Read while the writer stands at this step; a reader that has to wait for the writer is given the time afterwards."""
+            threads.append(threading.Thread(target=read, args=(step_of(disk),)))
+            threads[-1].start()
+            threads[-1].join(0.1)
 
         for nth in range(1, 10):
             disk.run(nth, look, kind="rename")
             disk.run(nth, look, kind="rename", moment="after")
         old = log.segments[0]
         log.replace_segments([cleaned_copy(log, old)], [old])
-        assert steps == 18
+        for thread in threads:
+            thread.join(10)
+            assert not thread.is_alive()
+        assert len(threads) == 18
         assert problems == []
         disk.heal()
         check_log(log)
