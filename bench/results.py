@@ -30,6 +30,7 @@ def result_of(job: Job, measured: Measurement) -> Result:
         "ours_samples": [round(sample) for sample in measured.ours_samples],
         "peer_samples": [round(sample) for sample in measured.peer_samples],
         "peer_version": measured.peer_version,
+        **({"extra": measured.extra} if measured.extra else {}),
     }
 
 

@@ -1,5 +1,7 @@
 """What a follower checks before it appends batches with the offsets they have."""
 
+import numpy as np
+
 from tidelog.errors import RefusedBatchError, UnexpectedOffsetError
 from tidelog.log.roll import MAX_RELATIVE_OFFSET
 from tidelog.record.headers import BatchHeaders, verify_checksums, walk_headers
@@ -52,6 +54,13 @@ def check_range(headers: BatchHeaders, log_end_offset: int, active_base_offset: 
             found=last,
             kafka_error="UNKNOWN_SERVER_ERROR",
         )
+
+
+def epoch_starts(headers: BatchHeaders) -> list[tuple[int, int]]:
+    """The leader epochs of the batches, each with the base offset of the first batch it has in a row."""
+    epochs = headers.partition_leader_epoch
+    changes = np.flatnonzero(np.concatenate(([True], epochs[1:] != epochs[:-1]))).tolist()
+    return [(int(epochs[at]), int(headers.base_offset[at])) for at in changes if epochs[at] >= 0]
 
 
 def first_offset(headers: BatchHeaders) -> int:

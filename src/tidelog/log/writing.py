@@ -10,7 +10,7 @@ from tidelog.disk.disk import Buffer
 from tidelog.disk.names import SEGMENT_KINDS, segment_file
 from tidelog.errors import RecordListTooLargeError, RefusedBatchError, TidelogError
 from tidelog.log.append_info import AppendInfo
-from tidelog.log.follower import check_batches, check_range, first_offset, roll_base
+from tidelog.log.follower import check_batches, check_range, epoch_starts, first_offset, roll_base
 from tidelog.log.leader import Prepared, prepare, timestamp_range
 from tidelog.log.leader_run import check_run, joined
 from tidelog.log.log_state import LogState
@@ -178,8 +178,7 @@ class Writing(LogState):
             data = batches[int(room.position[0]) : room.end_position]
         before = self.epochs.entries
         try:
-            pairs = zip(room.partition_leader_epoch.tolist(), room.base_offset.tolist(), strict=True)
-            self.epochs.assign_many([(epoch, start) for epoch, start in pairs if epoch >= 0])
+            self.epochs.assign_many(epoch_starts(room))
             active.append_batches(data, room)
         except BaseException as error:
             self._roll_back(active, before, error)
