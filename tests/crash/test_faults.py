@@ -25,7 +25,7 @@ from tests.support.crash_session import Session, make_batch
 from tests.support.faulty_disk import Call, FaultyDisk
 from tests.support.recording_disk import Note, RecordingDisk
 from tidelog.disk.file_pool import FilePool
-from tidelog.errors import DiskFullError, LogClosedError, LogFailedError, StorageError, TidelogError
+from tidelog.errors import DiskFullError, LogClosedError, LogFailedError, TidelogError
 from tidelog.log.log import Log
 
 SYNCS = ("sync", "sync_directory")
@@ -224,6 +224,8 @@ def faults_after(
 def free_locks(log: Log) -> list[str]:
     """Locks that are held when nobody is at work: everybody would wait for ever. They are released, so that the test can go on."""
     state = log._state
+    for task in state._pending:
+        task.exception(timeout=10)
     held = [name for name, lock in (("lock", state._lock), ("mutex", state.commit._mutex)) if lock.locked()]
     if state._lock.locked():
         state._lock.release()

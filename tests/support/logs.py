@@ -160,7 +160,7 @@ def check_log(log: Log) -> list[StoredBatch]:
     assert 0 <= log.log_start_offset <= log.high_watermark <= log.log_end_offset, log
     assert bases[0] <= log.log_start_offset
     assert bases[-1] <= log.log_end_offset
-    assert log.log_start_offset <= log.recovery_point <= log.log_end_offset, (log, log.recovery_point)
+    assert log.recovery_point <= log.log_end_offset, (log, log.recovery_point)
     assert log.flushed_end <= log.log_end_offset, (log, log.flushed_end)
     if log.config.is_durable:
         assert log.flushed_end == log.log_end_offset, (log, log.flushed_end)

@@ -141,10 +141,14 @@ class FilePool:
     def open_map(self, path: str, size: int) -> OpenMap:
         """Map a file up to its end, which must not lie before `size`."""
         opened = self.open_file(path)
-        mapped_size = self.disk.size(opened.fd)
-        if mapped_size < size:
-            raise OSError(errno.EIO, f"the file ends at {mapped_size}, not at {size}", path)
-        return OpenMap(self.disk.map(opened.fd, mapped_size))
+        while True:
+            mapped_size = self.disk.size(opened.fd)
+            if mapped_size < size:
+                raise OSError(errno.EIO, f"the file ends at {mapped_size}, not at {size}", path)
+            try:
+                return OpenMap(self.disk.map(opened.fd, mapped_size))
+            except ValueError:
+                continue  # what was preallocated has been cut off just now: it is shorter
 
     def enter(self, owner: PooledFile | PooledMap) -> None:
         """Count one more; close those that were not used for longest. An owner that was used since it was last looked at stays."""

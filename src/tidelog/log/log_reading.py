@@ -24,6 +24,7 @@ from tidelog.record.legacy import LegacyBatch
 Isolation = Literal["log_end", "high_watermark"]
 
 DEFAULT_MAX_BATCH_BYTES = 0x7FFFFFFF
+_MAX_TRIES = 100
 
 
 class Readable(Protocol):
@@ -93,7 +94,7 @@ class LogReading:
         With `min_one` the first batch is whole even if it is larger, up to `max_batch_bytes`.
         """
         state = self._state
-        has_waited = False
+        tries = 0
         while True:
             if state.is_closed:
                 raise LogClosedError("the log is closed", path=self.directory)
@@ -106,8 +107,8 @@ class LogReading:
             try:
                 found = _fetch(view, place, offset, max_bytes, bound, min_one, max_batch_bytes)
             except OSError as error:
-                self._look_again(view, error, has_waited)
-                has_waited = True
+                tries += 1
+                self._look_again(view, error, tries)
                 continue
             if found is None:
                 return Fetched(b"", offset, bound.base_offset, bound.position, False, start, state.high_watermark.offset, end_offset)
@@ -120,7 +121,7 @@ class LogReading:
         None if there is none below the bound of the isolation.
         """
         state = self._state
-        has_waited = False
+        tries = 0
         while True:
             if state.is_closed:
                 raise LogClosedError("the log is closed", path=self.directory)
@@ -129,14 +130,18 @@ class LogReading:
             try:
                 found = time_lookup.list_offset(view, timestamp_ms, state.log_start_offset, bound)
             except OSError as error:
-                self._look_again(view, error, has_waited)
-                has_waited = True
+                tries += 1
+                self._look_again(view, error, tries)
                 continue
             return found
 
-    def _look_again(self, view: View, error: OSError, has_waited: bool) -> None:
-        """A segment of the view was renamed or deleted before it was opened: try again. Anything else is the disk's refusal to read."""
-        if not isinstance(error, FileNotFoundError) or (has_waited and self._state.view is view):
+    def _look_again(self, view: View, error: OSError, tries: int) -> None:
+        """A segment of the view was renamed or deleted before it was opened: try again. Anything else is the disk's refusal to read.
+
+        A file that is not there under any of its names, with nobody renaming, is gone; a writer that does nothing but rename is not
+        believed for ever.
+        """
+        if not isinstance(error, FileNotFoundError) or tries > _MAX_TRIES:
             raise storage_error(error, self.directory, "reading failed") from error
         if self._state.view is view:
             self._state.wait_for_writer()

@@ -47,6 +47,8 @@ class Maintenance(Writing):
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """See `Log.truncate_fully_and_start_at`."""
+        if offset < 0:
+            raise ValueError(f"an offset is 0 or more, not {offset}")
         with self._lock:
             self._check_writable()
             try:
@@ -138,7 +140,7 @@ class Maintenance(Writing):
         """See `Log.delete_segments`."""
         with self._lock:
             self._check_writable()
-            count = min(count, len(self.view.segments))
+            count = self._deletable(count)
             if count == 0:
                 return 0
             try:
@@ -158,6 +160,15 @@ class Maintenance(Writing):
             except OSError as error:
                 raise storage_error(error, self.directory, f"deleting segments failed ({reason})") from error
             return count
+
+    def _deletable(self, count: int) -> int:
+        """How many of the first `count` segments lie below the high watermark as a whole."""
+        bases, watermark = self.view.base_offsets, self.high_watermark.offset
+        count = min(count, len(bases))
+        ends = [*bases[1:], self.view.end.offset]
+        while count and ends[count - 1] > watermark:
+            count -= 1
+        return count
 
     def _delete_files(self, segments: Sequence[Segment]) -> None:
         if not segments:
