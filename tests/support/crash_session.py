@@ -203,7 +203,11 @@ class Session:
         segments = self.log.segments
         if count >= len(segments) and segments[-1].size_bytes == 0:
             count = len(segments) - 1  # an empty last one stays
-        start = segments[count].base_offset if count < len(segments) else self.log.log_end_offset
+        ends = [segment.base_offset for segment in segments[1:]] + [self.log.log_end_offset]
+        count = min(count, len(segments))
+        while count and ends[count - 1] > self.log.high_watermark:
+            count -= 1  # what readers do not see yet stays
+        start = ends[count - 1] if count else self.log.log_start_offset
         self.do(Op("delete_segments", offset=start), lambda: self.log.delete_segments(count, "a test"))
 
     def replace(self, first: int, count: int, *, dropped: Sequence[int] = (), pieces: int = 1) -> None:

@@ -50,6 +50,8 @@ class Loader:
     config: LogConfig
     is_kafka_mode: bool
     """Exactly Kafka's outcome, though what it removes is kept aside."""
+    drops_behind_damage: bool
+    """Whether what follows damage goes, as in Kafka; also where flushing was weakened, since there a crash can leave such a log."""
     is_clean: bool
     recovery_point: int
     log_start_offset: int
@@ -116,6 +118,11 @@ class Loader:
                 return True
             self._judge(scanned, segment, segments[place + 1 :])
             is_after_crash = not self.is_clean and self._reaches(segments, place)
+            if not scanned.is_whole and is_after_crash:
+                # From the end, and before the damage itself is cut out: a crash in between finds it again.
+                for later in segments[:place:-1]:
+                    self._set_aside(later, f"behind the damage in segment {segment.base_offset}", report)
+                del segments[place + 1 :]
             self._apply(segment, scanned, epochs, report, is_after_crash=is_after_crash)
             (report.recovered_segments if is_after_crash else report.rebuilt_indexes).append(segment.base_offset)
             report.recovered_bytes += scanned.size_bytes
@@ -123,9 +130,6 @@ class Loader:
             if self.progress is not None:
                 self.progress(Progress(done, len(to_check), done_bytes, total))
             if not scanned.is_whole and is_after_crash:
-                for later in segments[place + 1 :]:
-                    self._set_aside(later, f"behind the damage in segment {segment.base_offset}", report)
-                del segments[place + 1 :]
                 break
         return False
 
@@ -137,7 +141,7 @@ class Loader:
             raise DamagedLogError(
                 error.what, path=error.path, position=error.position, expected=error.expected, found=error.found, hint="use salvage"
             )
-        if not scanned.is_whole and any(later.size_bytes for later in behind) and not self.is_kafka_mode:
+        if not scanned.is_whole and any(later.size_bytes for later in behind) and not self.drops_behind_damage:
             raise self._damaged(segment, scanned, behind)
 
     def _scan(self, segment: Segment) -> ScannedSegment:

@@ -80,9 +80,9 @@ class Log(LogReading):
     ) -> "Log":
         """Open a partition directory, made if need be, named topic-partition, and own the directory above it.
 
-        What is not given is read from the checkpoints above. `recovery="kafka"` gives exactly a broker's outcome after a crash; it is the
-        default where `flush.messages` is not 1. `workers` is how many segments are recovered at a time. A `topic_id` is written to
-        `partition.metadata` before anything else, or has to be the one that is there.
+        What is not given is read from the checkpoints above. `recovery="kafka"` gives exactly a broker's outcome after a crash. Its way
+        with damage, to drop what follows, is the default where `flush.messages` is not 1. `workers` is how many segments are recovered at a
+        time. A `topic_id` is written to `partition.metadata` before anything else, or has to be the one that is there.
         """
         if mode != "a":
             raise ValueError(f"mode must be 'a', not {mode!r}")
@@ -105,7 +105,8 @@ class Log(LogReading):
                 pool,
                 path,
                 settings,
-                is_kafka_mode=recovery == "kafka" or not settings.is_durable,
+                is_kafka_mode=recovery == "kafka",
+                drops_behind_damage=recovery == "kafka" or not settings.is_durable,
                 is_clean=is_new or (home.was_clean(partition) if last_shutdown_clean is None else last_shutdown_clean),
                 recovery_point=recovery_point if recovery_point is not None else home.recovery_point(partition) or 0,
                 log_start_offset=log_start_offset if log_start_offset is not None else home.log_start_offset(partition) or 0,

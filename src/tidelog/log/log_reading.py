@@ -99,7 +99,8 @@ class LogReading:
             if state.is_closed:
                 raise LogClosedError("the log is closed", path=self.directory)
             view = state.view
-            bound = view.end if isolation == "log_end" else state.high_watermark
+            watermark = state.high_watermark
+            bound = view.end if isolation == "log_end" else watermark
             start, end_offset = state.log_start_offset, view.segments[-1].end[0]
             place = view.floor(offset)
             if offset < start or offset > end_offset or place < 0:
@@ -111,9 +112,9 @@ class LogReading:
                 self._look_again(view, error, tries)
                 continue
             if found is None:
-                return Fetched(b"", offset, bound.base_offset, bound.position, False, start, state.high_watermark.offset, end_offset)
+                return Fetched(b"", offset, bound.base_offset, bound.position, False, start, watermark.offset, end_offset)
             segment, (data, position, is_incomplete) = found
-            return Fetched(data, offset, segment.base_offset, position, is_incomplete, start, state.high_watermark.offset, end_offset)
+            return Fetched(data, offset, segment.base_offset, position, is_incomplete, start, watermark.offset, end_offset)
 
     def offset_for_time(self, timestamp_ms: int, *, isolation: Isolation = "high_watermark") -> OffsetAndTimestamp | None:
         """The first record at or after a time. Negative values ask for Kafka's special offsets (`tidelog.log.time_lookup`).

@@ -73,7 +73,7 @@ class Maintenance(Writing):
         if self.high_watermark.offset > offset:
             self._high_watermark = Bound(offset, segment.base_offset, position)  # before anything goes that readers could see
         self.view = View.of(view.segments[: place + 1])
-        self._delete_files(view.segments[place + 1 :])
+        self._delete_files(view.segments[:place:-1])  # from the end, so that a crash leaves no hole
         if segment is not view.active:
             self._activate(segment, offset)
         segment.truncate_to_position(offset, position, self.clock())
@@ -81,18 +81,24 @@ class Maintenance(Writing):
         self._guard_sync(segment.sync)
 
     def _start_at(self, offset: int) -> None:
-        """An empty log that begins at `offset`."""
+        """An empty log that begins at `offset`.
+
+        The start is written down first: if a crash leaves only some of the old segments, they end before it and do not count, and if it
+        leaves none, the log begins there.
+        """
         old = self.view.segments
+        self.recovery_point = min(self.recovery_point, offset)
+        self.home.checkpoint(self.partition, recovery_point=self.recovery_point, log_start_offset=offset, high_watermark=offset)
         if old[0].base_offset == offset:
             # Same file names: the first segment itself is emptied.
             self.view = View.of(old[:1])
-            self._delete_files(old[1:])
+            self._delete_files(old[:0:-1])
             if old[0] is not old[-1]:
                 self._activate(old[0], offset)
             old[0].truncate_to_position(offset, 0, self.clock())
             self._guard_sync(old[0].sync)
             return
-        self._delete_files(old)
+        self._delete_files(old[::-1])
         segment = create_segment(self.pool, self.directory, offset)
         self._activate(segment, offset)
         self.view = View.of([segment])
@@ -130,9 +136,10 @@ class Maintenance(Writing):
     def _raise_start(self, offset: int) -> None:
         try:
             self.log_start_offset = offset
-            self.epochs.truncate_start(offset)
             self.recovery_point = max(self.recovery_point, offset)
+            # Written down before the epochs are trimmed, which loading repeats: batches that can be read always have their epoch.
             self._write_checkpoint()
+            self.epochs.truncate_start(offset)
         except OSError as error:
             raise storage_error(error, self.directory, "writing down the new start failed") from error
 

@@ -266,6 +266,7 @@ class Writing(LogState):
                 path = f"{self.directory}/{segment_file(base_offset, kind)}"
                 if self.pool.disk.exists(path):
                     self.pool.disk.remove(path)
+            self.pool.disk.sync_directory(self.directory)  # it must not come back either
         except BaseException as error:
             self.fail(error)
             raise
