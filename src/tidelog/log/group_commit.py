@@ -32,15 +32,16 @@ class GroupCommit:
         """
         has_slept = False
         while self.flushed_end < offset:
-            if self._mutex.acquire(blocking=has_slept):
+            # `with` alone leaves no moment in which an interrupt finds the mutex taken and nobody to give it back.
+            if has_slept or not self._mutex.locked():
                 try:
-                    if self.flushed_end < offset:
-                        end = sync()
-                        self.flushed_end = max(self.flushed_end, end)
-                        if end < offset:
-                            return False
+                    with self._mutex:
+                        if self.flushed_end < offset:
+                            end = sync()
+                            self.flushed_end = max(self.flushed_end, end)
+                            if end < offset:
+                                return False
                 finally:
-                    self._mutex.release()
                     self._wake()
             else:
                 self._sleep(offset)

@@ -17,6 +17,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -95,7 +96,12 @@ class Log(LogReading):
                 "not the name of a partition directory", path=path, expected="topic-partition, as in emails-0", found=resolved.name
             )
         disk = pool.disk
-        home = LogDirectory.claim(str(resolved.parent), partition, disk=disk)
+        try:
+            home = LogDirectory.claim(str(resolved.parent), partition, disk=disk)
+        except OSError as error:
+            if isinstance(error, TidelogError):
+                raise
+            raise storage_error(error, str(resolved.parent), "taking over the log directory failed") from error
         report = LoadReport()
         try:
             is_new = not disk.exists(path)
@@ -119,10 +125,11 @@ class Log(LogReading):
             writing = Maintenance(home, partition, path, settings, clock or wall_clock, pool, loaded, random or Random())  # noqa: S311
             writing.settle_in()
         except BaseException as error:
-            if isinstance(error, DamagedLogError) and not report.has_changed:
-                home.abandon(partition)  # the clean shutdown marker comes back
-            else:
-                home.release(partition, clean=False)
+            with suppress(OSError):  # the first reason is the one to tell
+                if isinstance(error, DamagedLogError) and not report.has_changed:
+                    home.abandon(partition)  # the clean shutdown marker comes back
+                else:
+                    home.release(partition, clean=False)
             if isinstance(error, OSError) and not isinstance(error, TidelogError):
                 raise storage_error(error, path, "opening the log failed") from error
             raise

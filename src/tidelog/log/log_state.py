@@ -20,7 +20,7 @@ from tidelog.errors import LogClosedError, LogFailedError, OffsetOutOfRangeError
 from tidelog.log.group_commit import GroupCommit
 from tidelog.log.loader import LoadedLog
 from tidelog.log.roll import RollLimits, draw_jitter
-from tidelog.log.segment import Segment
+from tidelog.log.segment import Segment, SegmentEnd
 from tidelog.log.segment_read import find_offset
 from tidelog.log.storage_errors import storage_error
 from tidelog.log.view import Bound, View
@@ -124,11 +124,13 @@ class LogState:
         """Cut off what an interrupted append left. If that fails, nobody knows what the file has."""
         self._guard_sync(self.view.active.settle)
 
-    def _roll_back(self, active: Segment, epochs: Any, error: BaseException) -> NoReturn:
-        """Undo an append that raised `error`, and raise it."""
+    def _roll_back(self, active: Segment, end: SegmentEnd, epochs: Any, error: BaseException) -> NoReturn:
+        """Undo an append that raised `error`, and raise it. `end` and `epochs` are what there was before."""
+        if active.end is not end:
+            raise error  # an interrupt behind the write: the batch is in, and stays
         try:
             active.settle()
-            self.epochs.restore(epochs)
+            self._restore_epochs(epochs)
         except BaseException as second:
             self.fail(second)
             if isinstance(second, OSError) and isinstance(error, OSError):
@@ -137,6 +139,14 @@ class LogState:
         if isinstance(error, OSError):
             raise storage_error(error, self.directory, "the append failed and was rolled back") from error
         raise error
+
+    def _restore_epochs(self, epochs: Any) -> None:
+        try:
+            self.epochs.restore(epochs)
+        except OSError as error:
+            # In memory it is done. On a full disk the file has one epoch too many, without a batch; it is written again with the next.
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
 
     # Flush
 
@@ -217,7 +227,8 @@ class LogState:
         start = self.recovery_point
         if offset <= start or self.failure is not None:
             return
-        self.commit.wait_for(offset, self._sync_batches)
+        if not self.commit.wait_for(offset, self._sync_batches):
+            return  # cut off meanwhile
         view = self.view
         with self._lock:
             # Entries that are pending are written under the lock, the rest does not need it.
@@ -233,7 +244,8 @@ class LogState:
         if any(segment.base_offset >= start for segment in to_sync):
             self._guard_sync(lambda: self.pool.disk.sync_directory(self.directory))
         with self._lock:
-            self.recovery_point = max(self.recovery_point, min(offset, self.view.end.offset))
+            # If the log was cut and went on in the meantime, what is there now need not be flushed as far.
+            self.recovery_point = max(self.recovery_point, min(offset, self.commit.flushed_end))
             self.home.checkpoint_recovery_point(self.partition, self.recovery_point)
 
     def flush_in_background(self, offset: int) -> None:

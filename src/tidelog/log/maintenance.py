@@ -6,13 +6,14 @@ that a reader in another process can finish. Readers in this process hold the fi
 
 from collections.abc import Iterable, Sequence
 
+from tidelog.disk.names import DELETED
 from tidelog.errors import OffsetOutOfRangeError, RefusedBatchError
 from tidelog.log.roll import RollReason
 from tidelog.log.segment import Segment
 from tidelog.log.segment_files import create_segment
 from tidelog.log.segment_read import find_offset, largest_timestamp
 from tidelog.log.storage_errors import storage_error
-from tidelog.log.swap import cleaned_to_swap, old_to_deleted, remove_deleted, swap_to_final
+from tidelog.log.swap import cleaned_to_swap, old_to_deleted, remove_deleted, rename_segment, swap_to_final
 from tidelog.log.view import Bound, View
 from tidelog.log.writing import Writing
 
@@ -162,11 +163,22 @@ class Maintenance(Writing):
                     return 0
                 # The start moves before any file is touched: a crash in between leaves segments below it, which go later.
                 self._raise_start(max(self.log_start_offset, stay[0].base_offset))
-                self.view = View.of(stay)
-                self._delete_files(gone)
+                for segment in gone:
+                    self._delete_first(segment)
+                self.pool.disk.sync_directory(self.directory)
+                self.remove_due()
             except OSError as error:
                 raise storage_error(error, self.directory, f"deleting segments failed ({reason})") from error
             return count
+
+    def _delete_first(self, segment: Segment) -> None:
+        """Let the first segment go. It leaves the view when its `.log` has another name: if that fails, it stays, below the start."""
+        try:
+            rename_segment(self.pool.disk, segment, DELETED)
+        finally:
+            if segment.stage == DELETED:
+                self.view = View.of(self.view.segments[1:])
+                self._to_remove = [*self._to_remove, (self.clock() + self.config.file_delete_delay_ms, segment)]
 
     def _deletable(self, count: int) -> int:
         """How many of the first `count` segments lie below the high watermark as a whole."""
@@ -268,4 +280,7 @@ class Maintenance(Writing):
             if is_last:
                 for segment in self.view.segments:
                     segment.forget()
-                self.home.release(self.partition, clean=is_clean)
+                try:
+                    self.home.release(self.partition, clean=is_clean)
+                except OSError as error:
+                    raise storage_error(error, self.home.path, "letting go of the log directory failed") from error

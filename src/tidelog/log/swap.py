@@ -28,7 +28,8 @@ def rename_segment(disk: Disk, segment: Segment, stage: str, kinds: Sequence[str
         name = f"{segment.directory}/{segment_file(segment.base_offset, kind, old)}"
         if kind == LOG or disk.exists(name):
             disk.rename(name, f"{segment.directory}/{segment_file(segment.base_offset, kind, stage)}")
-    segment.restaged(stage)
+        if kind == LOG:
+            segment.restaged(stage)  # from here on that is what it is, whatever becomes of its indexes
 
 
 def cleaned_to_swap(disk: Disk, directory: str, segments: Iterable[Segment]) -> None:

@@ -62,12 +62,12 @@ class Writing(LogState):
             parts, size_bytes, first, last, newest_ms = prepared
             active = self._make_room(size_bytes, first, last, newest_ms, now_ms)
             epochs = self.epochs
-            before = epochs.entries
+            before, end = epochs.entries, active.end
             try:
                 epochs.assign(epoch, first)
                 active.append(parts, size_bytes, last, newest_ms)
             except BaseException as error:
-                self._roll_back(active, before, error)
+                self._roll_back(active, end, before, error)
         if self._waits_for_disk:
             self._acknowledge(last + 1)
         return AppendInfo._make((first, last, newest_ms, now_ms if config.is_append_time else -1, size_bytes))
@@ -115,12 +115,12 @@ class Writing(LogState):
             append_time_ms=append_time_ms,
             max_timestamps=max_timestamps,
         )
-        before = self.epochs.entries
+        before, end = self.epochs.entries, active.end
         try:
             self.epochs.assign(epoch, next_offset)
             active.append_batches(buffer, headers)
         except BaseException as error:
-            self._roll_back(active, before, error)
+            self._roll_back(active, end, before, error)
         stamp = -1 if append_time_ms is None else append_time_ms
         firsts, lasts, newest = headers.base_offset.tolist(), headers.last_offset.tolist(), max_timestamps.tolist()
         return list(map(AppendInfo._make, zip(firsts, lasts, newest, repeat(stamp), headers.size_bytes.tolist(), strict=False)))
@@ -176,12 +176,12 @@ class Writing(LogState):
         if fitting < len(room):
             room = room[:fitting]
             data = batches[int(room.position[0]) : room.end_position]
-        before = self.epochs.entries
+        before, end = self.epochs.entries, active.end
         try:
             self.epochs.assign_many(epoch_starts(room))
             active.append_batches(data, room)
         except BaseException as error:
-            self._roll_back(active, before, error)
+            self._roll_back(active, end, before, error)
         return len(room)
 
     @staticmethod
