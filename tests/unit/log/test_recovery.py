@@ -1,0 +1,86 @@
+"""What opening does after an unclean stop: torn tails, rot, leftovers in old and new spelling, several segments at a time."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.logs import number_of, numbered, open_log
+from tidelog.errors import DamagedLogError
+from tidelog.log import Progress
+
+CONFIG = {"internal.segment.bytes": 250, "index.interval.bytes": 0, "segment.index.bytes": 96}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A log of twelve records in four segments, as a killed process leaves it."""
+    with open_log(tmp_path / "written", CONFIG) as log:
+        for number in range(12):
+            log.append(numbered(number))
+        assert len(log.segments) == 4
+        shutil.copytree(tmp_path / "written" / "tide-0", tmp_path / "killed" / "tide-0")
+    return tmp_path / "killed"
+
+
+def content(home: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (home / "tide-0").iterdir()}
+
+
+def test_several_segments_at_a_time(home: Path, tmp_path: Path) -> None:
+    shutil.copytree(home / "tide-0", tmp_path / "again" / "tide-0")
+    seen: list[Progress] = []
+    with open_log(home, CONFIG, last_shutdown_clean=False, workers=3, progress=seen.append) as log:
+        assert log.load_report.recovered_segments == [segment.base_offset for segment in log.segments]
+        assert [number_of(record) for record in log.read()] == list(range(12))
+        total = log.size_bytes
+    assert [(step.segments_done, step.segments_total) for step in seen] == [(done, 4) for done in (1, 2, 3, 4)]
+    assert seen[-1].bytes_done == seen[-1].bytes_total == total
+    with open_log(tmp_path / "again", CONFIG, last_shutdown_clean=False):
+        pass
+    assert content(home) == content(tmp_path / "again")
+
+
+def test_a_torn_tail_is_cut_off_and_kept(home: Path) -> None:
+    last = sorted((home / "tide-0").glob("*.log"))[-1]
+    whole = last.read_bytes()
+    last.write_bytes(whole[:-5])
+    with open_log(home, CONFIG, last_shutdown_clean=False) as log:
+        assert [number_of(record) for record in log.read()] == list(range(11))
+        (cut,) = log.load_report.cuts
+        assert cut.reason == "the last batch is cut off"
+        assert cut.kept_in is not None
+        assert (home / "tide-0" / cut.kept_in).read_bytes() == whole[cut.position : -5]
+
+
+@pytest.mark.parametrize("damaged", [0, 1, 2])
+def test_rot_is_not_touched(home: Path, damaged: int) -> None:
+    path = sorted((home / "tide-0").glob("*.log"))[damaged]
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1
+    path.write_bytes(data)
+    logs_before = {name: data for name, data in content(home).items() if name.endswith(".log")}
+    with pytest.raises(DamagedLogError, match=r'"repair" and "salvage".*recovery="kafka"') as raised:
+        open_log(home, CONFIG, last_shutdown_clean=False)
+    assert raised.value.position is not None
+    assert raised.value.findings
+    assert {name: data for name, data in content(home).items() if name.endswith(".log")} == logs_before
+    # A broker drops everything from there on; here it is kept aside.
+    with open_log(home, CONFIG, last_shutdown_clean=False, recovery="kafka") as log:
+        assert len(log.segments) == damaged + 1
+        kept = b"".join((home / "tide-0" / cut.kept_in).read_bytes() for cut in log.load_report.cuts if cut.kept_in)
+        left = sum(segment.size_bytes for segment in log.segments)
+    assert left + len(kept) == sum(map(len, logs_before.values()))
+
+
+@pytest.mark.parametrize(("cleaned", "deleted"), [(".cleaned", ".deleted"), (".clean", ".delete")])
+def test_leftovers_in_today_s_and_in_older_spelling(home: Path, cleaned: str, deleted: str) -> None:
+    folder = home / "tide-0"
+    before = {name: data for name, data in content(home).items() if name.endswith(".log")}
+    for kind in (".log", ".index", ".timeindex"):
+        shutil.copy(folder / f"{0:020d}{kind}", folder / f"{0:020d}{kind}{cleaned}")
+        shutil.copy(folder / f"{0:020d}{kind}", folder / f"{99:020d}{kind}{deleted}")
+    with open_log(home, CONFIG, last_shutdown_clean=False) as log:
+        assert [number_of(record) for record in log.read()] == list(range(12))
+        assert len(log.load_report.actions) == 6
+    assert {name: data for name, data in content(home).items() if ".log" in name} == before
