@@ -96,7 +96,7 @@ class Segment:
     @property
     def largest_timestamp_ms(self) -> int:
         """The age of its newest record for retention and time look-up; without timestamps, when the file was last written."""
-        timestamp_ms = self.max_timestamp.timestamp_ms
+        timestamp_ms = self.time_index.last()[0] if self._run is None else self._run.max_timestamp_ms
         return timestamp_ms if timestamp_ms >= 0 else self.pool.disk.mtime_ns(self.file.path) // 1_000_000
 
     @property

@@ -5,6 +5,7 @@ on, the offset index says from which byte on, and batches and then records are l
 offset order that is not older; later records may well be older.
 """
 
+import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,11 +14,13 @@ from tidelog.log.segment_read import FoundBatch, find_offset, read_batch
 from tidelog.log.view import Bound, View
 from tidelog.record.batch import RecordBatch
 from tidelog.record.kernel.seek import FOUND, find_batch_by_time
-from tidelog.record.layout import HEADER, HEADER_SIZE, LOG_OVERHEAD
+from tidelog.record.layout import LOG_OVERHEAD
 from tidelog.record.seeking import raise_framing, record_at_time
 
-_READ_BYTES = 20 * 1024
-"""A batch of the size that producers fill by default, and some more."""
+_READ_BYTES = 17 * 1024
+"""A batch of the size that producers fill by default, and a header more."""
+_HEAD = struct.Struct(">8xi4xb18xq")
+"""Length, magic and largest timestamp of a v2 batch."""
 
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
@@ -68,7 +71,7 @@ def _find_in(segment: Segment, timestamp_ms: int, log_start_offset: int, max_pos
         position = 0
     opened = segment.file.open()
     read = segment.pool.disk.read
-    position = _behind_if_older(read(opened.fd, HEADER_SIZE, position), position, timestamp_ms)
+    position = _behind_if_older(read(opened.fd, _HEAD.size, position), position, timestamp_ms)
     while position < max_position:
         chunk = read(opened.fd, min(_READ_BYTES, max_position - position), position)
         answer = find_batch_by_time(chunk, 0, len(chunk), timestamp_ms)
@@ -92,10 +95,10 @@ def _find_in(segment: Segment, timestamp_ms: int, log_start_offset: int, max_pos
 
 def _behind_if_older(header: bytes, position: int, timestamp_ms: int) -> int:
     """The index leads to the last batch before the time, most often; then there is no need to read all of it."""
-    if len(header) == HEADER_SIZE:
-        fields = HEADER.unpack(header)
-        if fields[3] == 2 and fields[8] < timestamp_ms and fields[1] > 0:
-            return position + int(fields[1]) + LOG_OVERHEAD
+    if len(header) == _HEAD.size:
+        length, magic, max_timestamp_ms = _HEAD.unpack(header)
+        if magic == 2 and max_timestamp_ms < timestamp_ms and length > 0:
+            return position + int(length) + LOG_OVERHEAD
     return position
 
 
