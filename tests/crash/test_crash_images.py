@@ -69,7 +69,7 @@ def test_five_messages_a_flush_lose_four_at_most(workload: Workload, scratch: Pa
 
 
 @pytest.mark.parametrize("workload", [weak(workload, LONG_MAX) for workload in PLAIN[:9]], ids=by_name)
-def test_without_flushing_what_is_left_is_a_beginning(workload: Workload, scratch: Path) -> None:
+def test_without_flushing_nothing_appears_that_was_not_appended(workload: Workload, scratch: Path) -> None:
     check_workload(workload, scratch, FEWER)
 
 

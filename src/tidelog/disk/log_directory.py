@@ -146,7 +146,7 @@ class LogDirectory:
             except OSError:
                 self._put_back_marker()
                 raise
-        except BaseException:
+        except BaseException:  # an interrupt too: nobody would ever give the lock back
             self.disk.close(self._lock_fd)
             raise
         self.warnings.extend(found.warnings)

@@ -244,7 +244,7 @@ class Writing(LogState):
             self._activate(segment, base_offset)
             self._guard_sync(partial(self.pool.disk.sync_directory, self.directory))
             self.view = View.of((*self.view.segments, segment))
-        except BaseException:
+        except BaseException:  # an interrupt too: the files of a segment that nobody uses must not stay
             self._discard(segment, base_offset)
             raise
         old.close_writers()
