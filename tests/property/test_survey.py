@@ -10,7 +10,7 @@ from tests.support.batches import varint, with_crc
 from tests.support.strategies import byte_strings, codecs, header_lists
 from tidelog.record import Compression, walk_headers
 from tidelog.record.compression import compress
-from tidelog.record.survey import Scratch, survey_batches, survey_one
+from tidelog.record.survey import Scratch, survey_one
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +81,11 @@ SCRATCH = Scratch()
 @given(st.lists(batches(), max_size=4), limits, limits)
 def test_survey(run: list[SurveyedBatch], lowest_ms: int, highest_ms: int) -> None:
     data = b"".join(batch.encode() for batch in run)
-    expected = [batch.expected(lowest_ms, highest_ms) for batch in run]
     headers = walk_headers(data)
-    found = survey_batches(data, headers, lowest_ms=lowest_ms, highest_ms=highest_ms)
-    columns = (found.max_timestamp_ms, found.keyless, found.out_of_range, found.untimed, found.is_dense)
-    assert list(zip(*(column.tolist() for column in columns), strict=True)) == expected
+    assert len(headers) == len(run)
     for index, batch in enumerate(run):
         position, size = int(headers.position[index]), int(headers.size_bytes[index])
         one = survey_one(
             memoryview(data), position, size, batch.attributes, len(batch.records), batch.base_timestamp, lowest_ms, highest_ms, SCRATCH
         )
-        assert one == expected[index]
+        assert one == batch.expected(lowest_ms, highest_ms)

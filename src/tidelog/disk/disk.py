@@ -67,9 +67,7 @@ class Disk:
 
     def write(self, fd: int, parts: Sequence[Buffer], position: int) -> None:
         """Write all parts one behind the other. A write that the system cuts short goes on, or raises what stopped it."""
-        total = 0
-        for part in parts:
-            total += len(part)
+        total = sum(map(len, parts))
         if len(parts) > _MAX_PARTS:
             parts = [b"".join(parts)]
         done = self.write_some(fd, parts, position)

@@ -30,10 +30,9 @@ class GroupCommit:
         `sync` makes durable what was appended before it is called, and says up to which offset that is. It is called by one thread at a
         time; what it raises goes to the thread that called it.
         """
-        has_slept = False
         while self.flushed_end < offset:
             # `with` alone leaves no moment in which an interrupt finds the mutex taken and nobody to give it back.
-            if has_slept or not self._mutex.locked():
+            if not self._mutex.locked():
                 try:
                     with self._mutex:
                         if self.flushed_end < offset:
@@ -45,7 +44,6 @@ class GroupCommit:
                     self._wake()
             else:
                 self._sleep(offset)
-                has_slept = True
         return True
 
     def _sleep(self, offset: int) -> None:

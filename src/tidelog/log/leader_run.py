@@ -1,70 +1,159 @@
-"""Many batches at once as a leader: the checks and assignments of `leader`, over arrays.
+"""Many batches at once as a leader: each is checked and assigned to as by itself, then all are written together.
 
-Only what is plain sailing is done here: batches that are all as they should be and go into one segment. Anything else is left to the
-path for single batches, which has the words for what is wrong and the order in which things happen.
+Batches in which there is nothing to explain or to rebuild go through the kernel in a row; the others, one by one, through `leader`.
 """
 
 from collections.abc import Sequence
+from itertools import repeat
 
 import numpy as np
+from crc32c import crc32c
 
 from tidelog.config import LogConfig
 from tidelog.disk.disk import Buffer
 from tidelog.errors import TidelogError
-from tidelog.log.leader import timestamp_range
-from tidelog.record.compression import Compression
-from tidelog.record.headers import BatchHeaders, Int64Array, first_bad_checksum, walk_headers
-from tidelog.record.layout import CODEC_MASK, CONTROL_BIT, TIMESTAMP_TYPE_BIT
-from tidelog.record.survey import Scratch, survey_batches
+from tidelog.log.append_info import AppendInfo
+from tidelog.log.leader import prepare, timestamp_range
+from tidelog.record.headers import FIELDS, BatchHeaders, walk_headers
+from tidelog.record.kernel.plain_batch import assign_plain_run
+from tidelog.record.survey import Scratch
+from tidelog.record.views import byte_view, view
 
 
-def joined(batches: Sequence[Buffer] | Buffer) -> tuple[bytearray, BatchHeaders] | None:
-    """A copy of all batches one behind the other, and their headers; None if it is not exactly whole batches, one an item."""
-    if isinstance(batches, (bytes, bytearray, memoryview)):
-        sizes, together = None, bytearray(batches)
-    else:
-        sizes, together = [len(batch) for batch in batches], bytearray().join(batches)
+class PreparedRun:
+    """Batches as they will be stored, with the offsets they will have."""
+
+    __slots__ = ("append_time_ms", "headers", "parts")
+
+    def __init__(self, parts: list[Buffer], headers: BatchHeaders, append_time_ms: int) -> None:
+        self.parts = parts
+        """The bytes, two parts a batch."""
+        self.headers = headers
+        """Of these only positions, sizes, offsets and largest timestamps are known."""
+        self.append_time_ms = append_time_ms
+
+    def __len__(self) -> int:
+        return len(self.headers)
+
+    def __getitem__(self, batches: slice) -> "PreparedRun":
+        first, last, _ = batches.indices(len(self))
+        return PreparedRun(self.parts[2 * first : 2 * last], self.headers[first:last], self.append_time_ms)
+
+    @property
+    def first_offset(self) -> int:
+        """Of the first batch."""
+        headers = self.headers
+        return int(headers.flat[4 * headers.capacity + headers.first])
+
+    @property
+    def last_offset(self) -> int:
+        """Of the last batch."""
+        headers = self.headers
+        return int(headers.flat[5 * headers.capacity + headers.first + len(headers) - 1])
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all batches."""
+        return self.headers.end_position - int(self.headers.flat[self.headers.first])
+
+    @property
+    def max_timestamp_ms(self) -> int:
+        """The largest of all."""
+        return int(self.headers.max_timestamp_ms.max())
+
+    def infos(self) -> list[AppendInfo]:
+        """What each append answers."""
+        headers = self.headers
+        rows = zip(
+            headers.base_offset.tolist(),
+            headers.last_offset.tolist(),
+            headers.max_timestamp_ms.tolist(),
+            repeat(self.append_time_ms),
+            headers.size_bytes.tolist(),
+            strict=False,
+        )
+        return list(map(tuple.__new__, repeat(AppendInfo), rows))
+
+
+def split(batches: Sequence[Buffer] | Buffer) -> list[Buffer]:
+    """The batches one by one, from a list, or from a buffer in which they lie one behind the other."""
+    if not isinstance(batches, (bytes, bytearray, memoryview)):
+        return [batch if type(batch) is bytes else byte_view(batch) for batch in batches]
+    whole = byte_view(batches)
+    if not len(whole):
+        return []
     try:
-        headers = walk_headers(together)
+        headers = walk_headers(whole)
     except TidelogError:
-        return None
-    if headers.end_position != len(together) or (headers.magic != 2).any():
-        return None
-    if sizes is not None and sizes != headers.size_bytes.tolist():
-        return None
-    return together, headers
+        return [whole]  # there is something to say about it
+    items: list[Buffer] = [
+        whole[start : start + size] for start, size in zip(headers.position.tolist(), headers.size_bytes.tolist(), strict=True)
+    ]
+    return [*items, whole[headers.end_position :]] if headers.end_position < len(whole) else items
 
 
-def check_run(batches: memoryview, headers: BatchHeaders, config: LogConfig, now_ms: int, scratch: Scratch) -> Int64Array | None:
-    """The largest timestamps of the batches, if every one of them can be stored as it is but for offset, epoch and timestamp."""
-    attributes, counts = headers.attributes, headers.count
-    refused = (
-        (headers.base_offset != 0)
-        | (headers.size_bytes > config.max_message_bytes)
-        | ((attributes & (CONTROL_BIT | TIMESTAMP_TYPE_BIT)) != 0)
-        | (counts <= 0)
-        | (headers.last_offset + 1 != counts)
-        | ((headers.producer_id >= 0) & (headers.base_sequence < 0))
-        | ((attributes & CODEC_MASK) > 4)
-    )
-    if config.compression_type != "producer":
-        refused |= (attributes & CODEC_MASK) != int(Compression.of(config.compression_type))
-    if refused.any():
-        return None
-    _, bad_crc = first_bad_checksum(batches, headers)
-    if bad_crc is not None:
-        return None
+def prepare_run(
+    batches: list[Buffer],
+    config: LogConfig,
+    *,
+    next_offset: int,
+    leader_epoch: int,
+    now_ms: int,
+    is_client: bool,
+    scratch: Scratch,
+) -> tuple[PreparedRun, TidelogError | None]:
+    """The batches up to the first that must not be appended, and why that one must not."""
     lowest_ms, highest_ms = timestamp_range(config, now_ms)
-    try:
-        surveys = survey_batches(batches, headers, lowest_ms=lowest_ms, highest_ms=highest_ms, scratch=scratch)
-    except TidelogError:
-        return None
-    if config.is_append_time:
-        max_timestamps = np.full(len(headers), now_ms, np.int64)
-    elif surveys.out_of_range.any():
-        return None
-    else:
-        max_timestamps = surveys.max_timestamp_ms
-    if (config.is_compacted and surveys.keyless.any()) or (~surveys.is_dense & ((attributes & CODEC_MASK) != 0)).any():
-        return None
-    return max_timestamps
+    append_time_ms = now_ms if config.is_append_time else -1
+    takes_plain = is_client and config.compression_type in ("producer", "uncompressed")
+    capacity = len(batches)
+    flat = np.empty(len(FIELDS) * capacity, np.int64)
+    parts: list[Buffer] = []
+    refusal: TidelogError | None = None
+    done = 0
+    while done < capacity:
+        if takes_plain:
+            done = assign_plain_run(
+                crc32c,
+                batches,
+                done,
+                config.max_message_bytes,
+                lowest_ms,
+                highest_ms,
+                config.is_compacted,
+                next_offset,
+                leader_epoch,
+                append_time_ms,
+                parts,
+                view(flat),
+                scratch.fault,
+            )
+            if done == capacity:
+                break
+            next_offset = int(flat[5 * capacity + done - 1]) + 1 if done else next_offset
+        try:
+            own_parts, size_bytes, first, last, newest_ms = prepare(
+                memoryview(batches[done]),
+                config,
+                next_offset=next_offset,
+                leader_epoch=leader_epoch,
+                now_ms=now_ms,
+                is_client=is_client,
+                scratch=scratch,
+            )
+        except TidelogError as error:
+            refusal = error
+            break
+        parts += own_parts if len(own_parts) == 2 else (own_parts[0], b"")
+        flat[capacity + done], flat[4 * capacity + done], flat[5 * capacity + done], flat[7 * capacity + done] = (
+            size_bytes,
+            first,
+            last,
+            newest_ms,
+        )
+        next_offset = last + 1
+        done += 1
+    sizes = flat[capacity : capacity + done]
+    ends = sizes.cumsum()
+    flat[:done] = ends - sizes
+    return PreparedRun(parts, BatchHeaders(flat, capacity, 0, done, int(ends[-1]) if done else 0), append_time_ms), refusal

@@ -192,7 +192,7 @@ class Segment:
         position = self.end[1]
         self.is_unsettled = True
         self.pool.disk.write(writer.fd, parts, position)
-        self.end = SegmentEnd(last_offset + 1, position + size_bytes)
+        self.end = tuple.__new__(SegmentEnd, (last_offset + 1, position + size_bytes))
         self.is_unsettled = False
         if position == 0:
             self._first_timestamp_ms = max_timestamp_ms
@@ -203,8 +203,8 @@ class Segment:
             if time_entry:
                 time_index.append_bytes(time_entry)
 
-    def append_batches(self, batches: Buffer, headers: BatchHeaders) -> None:
-        """Append batches that lie one behind the other in `batches`, as one write."""
+    def append_batches(self, parts: Sequence[Buffer], headers: BatchHeaders) -> None:
+        """Append batches, whose bytes are `parts` one behind the other, as one write."""
         run = self._run
         assert run is not None, "only the active segment is written to"
         writer = self.writer
@@ -212,8 +212,8 @@ class Segment:
         self.time_index.make_room()
         position = self.end[1]
         self.is_unsettled = True
-        self.pool.disk.write(writer.fd, [batches], position)
-        self.end = SegmentEnd(int(headers.last_offset[-1]) + 1, position + len(batches))
+        self.pool.disk.write(writer.fd, parts, position)
+        self.end = SegmentEnd(int(headers.last_offset[-1]) + 1, position + headers.end_position - int(headers.position[0]))
         self.is_unsettled = False
         if position == 0:
             self._first_timestamp_ms = int(headers.max_timestamp_ms[0])

@@ -55,7 +55,7 @@ class TimeIndex(Index):
             slot, found, relative = find_time(pending, len(pending) // ENTRY.size, timestamp_ms)
         if slot < 0 and written:
             slot, found, relative = find_time(self._written_view(written), written, timestamp_ms)
-        return TimestampOffset(-1, self.base_offset) if slot < 0 else TimestampOffset(found, self.base_offset + relative)
+        return tuple.__new__(TimestampOffset, (-1, self.base_offset) if slot < 0 else (found, self.base_offset + relative))
 
     def last(self) -> TimestampOffset:
         """The last entry; (-1, base offset) if there is none."""

@@ -82,7 +82,7 @@ def _find_in(segment: Segment, timestamp_ms: int, log_start_offset: int, max_pos
             batch = _batch_in(chunk, at, size) or read_batch(segment, FoundBatch(position + at, *answer[2:]))
             record = record_at_time(batch, timestamp_ms, log_start_offset)
             if record is not None:
-                return OffsetAndTimestamp(*record)
+                return tuple.__new__(OffsetAndTimestamp, record)
             position += at + size
         elif status < 0:
             raise_framing(answer)

@@ -1,78 +1,86 @@
-"""Append to a log, and roll it: as the leader, who assigns offsets, or as a follower, who takes them as they come."""
+"""Append to a log: as the leader, who assigns offsets, or as a follower, who takes them as they come."""
 
 from collections.abc import Sequence
-from functools import partial
-from itertools import repeat
+from typing import Any, Literal
 
 from crc32c import crc32c
 
 from tidelog.disk.disk import Buffer
-from tidelog.disk.names import SEGMENT_KINDS, segment_file
-from tidelog.errors import RecordListTooLargeError, RefusedBatchError, TidelogError
+from tidelog.errors import RefusedBatchError, StorageError, TidelogError
 from tidelog.log.append_info import AppendInfo
+from tidelog.log.append_queue import AppendQueue, AppendRequest
 from tidelog.log.follower import check_batches, check_range, epoch_starts, first_offset, roll_base
 from tidelog.log.leader import Prepared, prepare, timestamp_range
-from tidelog.log.leader_run import check_run, joined
-from tidelog.log.log_state import LogState
-from tidelog.log.roll import RollReason, roll_reason
+from tidelog.log.leader_run import PreparedRun, prepare_run, split
+from tidelog.log.rolling import Rolling
 from tidelog.log.segment import Segment
-from tidelog.log.segment_files import create_segment
-from tidelog.log.storage_errors import storage_error
-from tidelog.log.view import Bound, View
-from tidelog.record.assign import assign_batches
 from tidelog.record.headers import BatchHeaders
 from tidelog.record.kernel.plain_batch import assign_plain
 from tidelog.record.layout import HEADER_SIZE
 
+Origin = Literal["client", "coordinator"]
 
-class Writing(LogState):
-    """Append and roll, on top of what a log is and how it is flushed."""
 
-    # Append
+class Writing(Rolling):
+    """Append, on top of rolling."""
 
-    def append(self, batch: memoryview, leader_epoch: int | None, origin: str) -> AppendInfo:
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.queue = AppendQueue(self._append_group, self._acknowledge)
+
+    def append(self, batch: memoryview, leader_epoch: int | None, origin: Origin) -> AppendInfo:
         """See `Log.append`."""
-        config = self.config
+        if self.config.is_durable:
+            return self.queue.append(AppendRequest(batch, leader_epoch, origin))
         with self._lock:
-            self._check_writable()
-            now_ms = self.clock()
-            epoch = self._epoch(leader_epoch)
-            next_offset = self.view.segments[-1].end[0]
-            plain = None
-            if origin == "client" and self._takes_plain:
-                lowest_ms, highest_ms = timestamp_range(config, now_ms)
-                append_time_ms = now_ms if config.is_append_time else -1
-                plain = assign_plain(
-                    crc32c,
-                    batch,
-                    config.max_message_bytes,
-                    lowest_ms,
-                    highest_ms,
-                    config.is_compacted,
-                    next_offset,
-                    epoch,
-                    append_time_ms,
-                    self._scratch.fault,
-                )
-            if plain is None:
-                prepared = self._prepare(batch, epoch, next_offset, now_ms, origin)
-            else:
-                header, count, newest_ms = plain
-                prepared = (header, batch[HEADER_SIZE:]), len(batch), next_offset, next_offset + count - 1, newest_ms
-            parts, size_bytes, first, last, newest_ms = prepared
-            active = self._make_room(size_bytes, first, last, newest_ms, now_ms)
-            epochs = self.epochs
-            before, end = epochs.entries, active.end
-            try:
-                epochs.assign(epoch, first)
-                active.append(parts, size_bytes, last, newest_ms)
-            except BaseException as error:
-                self._roll_back(active, end, before, error)
+            info = self._append_one(batch, leader_epoch, origin, None)
         if self._waits_for_disk:
-            self._acknowledge(last + 1)
-        return AppendInfo._make((first, last, newest_ms, now_ms if config.is_append_time else -1, size_bytes))
+            self._acknowledge(info[1] + 1)
+        return info
 
-    def _prepare(self, batch: memoryview, epoch: int, next_offset: int, now_ms: int, origin: str) -> Prepared:
+    def _append_one(self, batch: memoryview, leader_epoch: int | None, origin: Origin, request: AppendRequest | None) -> AppendInfo:
+        """Append one batch, with the lock held; who asked for it knows where it goes before it is written."""
+        self._check_writable()
+        config = self.config
+        now_ms = self.clock()
+        epoch = self._epoch(leader_epoch)
+        next_offset = self.view.segments[-1].end[0]
+        append_time_ms = now_ms if config.is_append_time else -1
+        plain = None
+        if origin == "client" and self._takes_plain:
+            lowest_ms, highest_ms = timestamp_range(config, now_ms)
+            plain = assign_plain(
+                crc32c,
+                batch,
+                config.max_message_bytes,
+                lowest_ms,
+                highest_ms,
+                config.is_compacted,
+                next_offset,
+                epoch,
+                append_time_ms,
+                self._scratch.fault,
+            )
+        if plain is None:
+            prepared = self._prepare(batch, epoch, next_offset, now_ms, origin)
+        else:
+            header, count, newest_ms = plain
+            prepared = (header, batch[HEADER_SIZE:]), len(batch), next_offset, next_offset + count - 1, newest_ms
+        parts, size_bytes, first, last, newest_ms = prepared
+        info = tuple.__new__(AppendInfo, (first, last, newest_ms, append_time_ms, size_bytes))
+        if request is not None:
+            request.planned = info
+        active = self._make_room(size_bytes, first, last, newest_ms, now_ms)
+        epochs = self.epochs
+        before, end = epochs.entries, active.end
+        try:
+            epochs.assign(epoch, first)
+            active.append(parts, size_bytes, last, newest_ms)
+        except BaseException as error:
+            self._roll_back(active, end, before, error)
+        return info
+
+    def _prepare(self, batch: memoryview, epoch: int, next_offset: int, now_ms: int, origin: Origin) -> Prepared:
         """What is not plain, or wrong."""
         if origin not in ("client", "coordinator"):
             raise ValueError(f"origin is 'client' or 'coordinator', not {origin!r}")
@@ -86,64 +94,115 @@ class Writing(LogState):
             scratch=self._scratch,
         )
 
+    # Many at once
+
     def append_run(self, batches: Sequence[Buffer] | Buffer, leader_epoch: int | None) -> list[AppendInfo]:
         """See `Log.append_run`."""
-        together = joined(batches)
-        if together is not None and len(together[1]):
-            buffer, headers = together
-            with self._lock:
-                self._check_writable()
-                infos = self._append_run(memoryview(buffer), headers, self._epoch(leader_epoch), self.clock())
-            if infos is not None:
-                self._acknowledge(infos[-1].last_offset + 1)
-                return infos
-        return self._append_each(_items(batches, together), leader_epoch)
-
-    def _append_run(self, buffer: memoryview, headers: BatchHeaders, epoch: int, now_ms: int) -> list[AppendInfo] | None:
-        """All in one write, if there is nothing to refuse and nothing to roll for; otherwise None, and nothing has happened."""
-        max_timestamps = check_run(buffer, headers, self.config, now_ms, self._scratch)
-        active = self.view.active
-        next_offset = active.end[0]
-        if max_timestamps is None or not self._fits(active, headers, next_offset, int(max_timestamps.max()), now_ms):
-            return None
-        append_time_ms = now_ms if self.config.is_append_time else None
-        assign_batches(
-            buffer,
-            headers,
-            next_offset=next_offset,
-            leader_epoch=epoch,
-            append_time_ms=append_time_ms,
-            max_timestamps=max_timestamps,
-        )
-        before, end = self.epochs.entries, active.end
-        try:
-            self.epochs.assign(epoch, next_offset)
-            active.append_batches(buffer, headers)
-        except BaseException as error:
-            self._roll_back(active, end, before, error)
-        stamp = -1 if append_time_ms is None else append_time_ms
-        firsts, lasts, newest = headers.base_offset.tolist(), headers.last_offset.tolist(), max_timestamps.tolist()
-        return list(map(AppendInfo._make, zip(firsts, lasts, newest, repeat(stamp), headers.size_bytes.tolist(), strict=False)))
-
-    def _fits(self, active: Segment, headers: BatchHeaders, next_offset: int, max_timestamp_ms: int, now_ms: int) -> bool:
-        """Whether none of the batches would roll the segment."""
-        count = len(headers)
-        last_offset = next_offset + int(headers.count.sum()) - 1
-        total = headers.end_position - int(headers.position[0])
-        free = min(active.index.slots - active.index.entries, active.time_index.slots - 1 - active.time_index.entries)
-        if active.size_bytes == 0 or free < count:
-            return False
-        return self._roll_reason(active, total, last_offset, max_timestamp_ms, now_ms) is None
-
-    def _append_each(self, batches: Sequence[memoryview], leader_epoch: int | None) -> list[AppendInfo]:
-        infos: list[AppendInfo] = []
-        for batch in batches:
+        with self._lock:
+            self._check_writable()
+            epoch = self._epoch(leader_epoch)
+            run, refusal = self._prepare_run(split(batches), epoch)
+            infos = run.infos()
+            end_offset = infos[-1].last_offset + 1 if infos else 0
             try:
-                infos.append(self.append(batch, leader_epoch, "client"))
+                self._append_run(run, epoch)
             except TidelogError as error:
-                error.appended = tuple(infos)  # type: ignore[attr-defined]
-                raise
+                refusal, end_offset = error, self.view.active.end[0]
+        if infos:
+            self._acknowledge(end_offset)
+        if refusal is not None:
+            refusal.appended = tuple(info for info in infos if info.last_offset < end_offset)  # type: ignore[attr-defined]
+            raise refusal
         return infos
+
+    def _prepare_run(self, batches: list[Buffer], epoch: int) -> tuple[PreparedRun, TidelogError | None]:
+        return prepare_run(
+            batches,
+            self.config,
+            next_offset=self.view.active.end[0],
+            leader_epoch=epoch,
+            now_ms=self.clock(),
+            is_client=True,
+            scratch=self._scratch,
+        )
+
+    def _append_run(self, run: PreparedRun, epoch: int) -> None:
+        """In one write, but for batches that may roll the segment: these are written one by one."""
+        done = 0
+        while done < len(run):
+            rest = run[done:] if done else run
+            active, count = self._room_for(rest)
+            if count < len(rest):
+                rest = rest[:count]
+            before, end = self.epochs.entries, active.end
+            try:
+                self.epochs.assign(epoch, rest.first_offset)
+                active.append_batches(rest.parts, rest.headers)
+            except BaseException as error:
+                self._roll_back(active, end, before, error)
+            done += count
+
+    def _room_for(self, run: PreparedRun) -> tuple[Segment, int]:
+        """The segment to append to, and how many of the batches go into it: all, or the first, which it may have to be rolled for."""
+        active = self.view.active
+        now_ms = self.clock()
+        if active.size_bytes > 0 and not active.is_unsettled and self._index_room(active, len(run)) == len(run):
+            newest_ms = run.max_timestamp_ms
+            if self._roll_reason(active, run.size_bytes, run.last_offset, newest_ms, now_ms) is None:
+                return active, len(run)
+        first = run[:1]
+        return self._make_room(first.size_bytes, first.first_offset, first.last_offset, first.max_timestamp_ms, now_ms), 1
+
+    def _append_group(self, group: list[AppendRequest]) -> None:
+        """Append for several threads. Each request is answered, unless there is an interrupt: then those that are in the log are."""
+        with self._lock:
+            try:
+                if len(group) > 1:
+                    self._append_together(group)
+                for request in group:
+                    if not request.is_answered:
+                        self._append_alone(request)
+            except BaseException:
+                self._find_out(group)
+                raise
+
+    def _append_together(self, group: list[AppendRequest]) -> None:
+        """In one write, as many from the first on as have nothing special about them."""
+        leader_epoch = group[0].leader_epoch
+        if any(request.origin != "client" or request.leader_epoch != leader_epoch or request.planned for request in group):
+            return
+        try:
+            self._check_writable()
+            epoch = self._epoch(leader_epoch)
+            run, _ = self._prepare_run([request.batch for request in group], epoch)
+            infos = run.infos()
+            for request, info in zip(group, infos, strict=False):
+                request.planned = info
+            self._append_run(run, epoch)
+        except TidelogError:
+            self._find_out(group)  # each of the others learns by itself what is wrong
+            return
+        for request, info in zip(group, infos, strict=False):
+            request.info = info
+
+    def _append_alone(self, request: AppendRequest) -> None:
+        try:
+            if request.planned is not None:
+                raise StorageError("the thread that appended for this one was interrupted: it is not known whether the batch is in the log")
+            request.info = self._append_one(request.batch, request.leader_epoch, request.origin, request)
+        except (TidelogError, ValueError) as error:
+            request.error = error
+
+    def _find_out(self, group: list[AppendRequest]) -> None:
+        """After an error or an interrupt: which of the batches are in the log."""
+        end_offset = self.view.active.end[0]
+        for request in group:
+            if request.planned is not None and not request.is_answered:
+                if request.planned.last_offset < end_offset:
+                    request.info = request.planned
+                request.planned = None
+
+    # As a follower
 
     def append_as_follower(self, batches: memoryview, leader_epoch: int | None) -> AppendInfo | None:
         """See `Log.append_as_follower`."""
@@ -179,7 +238,7 @@ class Writing(LogState):
         before, end = self.epochs.entries, active.end
         try:
             self.epochs.assign_many(epoch_starts(room))
-            active.append_batches(data, room)
+            active.append_batches([data], room)
         except BaseException as error:
             self._roll_back(active, end, before, error)
         return len(room)
@@ -198,96 +257,3 @@ class Writing(LogState):
         if latest is not None and leader_epoch < latest:
             raise RefusedBatchError("a leader epoch below the newest", expected=f"{latest} or more", found=leader_epoch)
         return leader_epoch
-
-    # Roll
-
-    def _make_room(self, size_bytes: int, first_offset: int, last_offset: int, max_timestamp_ms: int, now_ms: int) -> Segment:
-        """The segment that takes these batches, rolled for them if need be."""
-        if size_bytes > self._limits.segment_bytes:
-            raise self._too_large(size_bytes)
-        active = self.view.segments[-1]
-        try:
-            if active.is_unsettled:
-                self._settle()
-            reason = self._roll_reason(active, size_bytes, last_offset, max_timestamp_ms, now_ms)
-            return active if reason is None else self._roll(max(first_offset, active.end[0]), now_ms, reason)
-        except OSError as error:
-            raise storage_error(error, self.directory, "the append failed before anything was written") from error
-
-    def _too_large(self, size_bytes: int) -> RecordListTooLargeError:
-        limit = self._limits.segment_bytes
-        return RecordListTooLargeError(
-            "one call has more than a segment can hold", expected=f"at most {limit} bytes (segment.bytes)", found=size_bytes
-        )
-
-    def _roll_reason(self, active: Segment, size_bytes: int, last_offset: int, max_timestamp_ms: int, now_ms: int) -> RollReason | None:
-        return roll_reason(self._limits, active.age, active.end[1], active.full_index(), size_bytes, last_offset, max_timestamp_ms, now_ms)
-
-    def _roll(self, base_offset: int, now_ms: int, reason: RollReason) -> Segment:
-        """Begin a new segment.
-
-        The old one is finished and, if the log is durable, synced before the new file exists, and the directory before anything in it is
-        acknowledged. A crash in between leaves the old segment alone, or an empty one behind it. If a step fails, the old segment stays
-        active: its indexes are trimmed, hence full, so that the next append rolls again.
-        """
-        old = self.view.active
-        if base_offset == old.base_offset and old.size_bytes == 0:
-            self._activate(old, base_offset)
-            self.recovery_point = max(self.recovery_point, base_offset)
-            return old
-        old.finish()
-        if self.config.is_durable:
-            self._guard_sync(old.sync)
-        segment = None
-        try:
-            segment = create_segment(self.pool, self.directory, base_offset)
-            self._activate(segment, base_offset)
-            self._guard_sync(partial(self.pool.disk.sync_directory, self.directory))
-            self.view = View.of((*self.view.segments, segment))
-        except BaseException:  # an interrupt too: the files of a segment that nobody uses must not stay
-            self._discard(segment, base_offset)
-            raise
-        old.close_writers()
-        if self.config.is_durable:
-            # Those who wait for batches of the old segment are let go, so readers must see them.
-            self.commit.advance(base_offset, partial(self._show, Bound(base_offset, old.base_offset, old.size_bytes)))
-            self.recovery_point = max(self.recovery_point, base_offset)
-            self.home.checkpoint_recovery_point(self.partition, self.recovery_point)
-        else:
-            self.flush_in_background(base_offset)
-        return segment
-
-    def _discard(self, segment: Segment | None, base_offset: int) -> None:
-        """Take back a segment that could not be begun. If its files stay, they would be taken for the end of the log: then it fails."""
-        if segment is not None:
-            segment.forget()
-        try:
-            for kind in SEGMENT_KINDS:
-                path = f"{self.directory}/{segment_file(base_offset, kind)}"
-                if self.pool.disk.exists(path):
-                    self.pool.disk.remove(path)
-            self.pool.disk.sync_directory(self.directory)  # it must not come back either
-        except BaseException as error:
-            self.fail(error)
-            raise
-
-    def roll(self) -> Segment:
-        """See `Log.roll`."""
-        with self._lock:
-            self._check_writable()
-            try:
-                self._settle()
-                return self._roll(self.view.active.end[0], self.clock(), RollReason.ASKED)
-            except OSError as error:
-                raise storage_error(error, self.directory, "rolling failed") from error
-
-
-def _items(batches: Sequence[Buffer] | Buffer, together: tuple[bytearray, BatchHeaders] | None) -> list[memoryview]:
-    """The batches one by one."""
-    if not isinstance(batches, (bytes, bytearray, memoryview)):
-        return [memoryview(batch) for batch in batches]
-    whole = memoryview(batches)
-    if together is None:
-        return [whole]
-    headers = together[1]
-    return [whole[start : start + size] for start, size in zip(headers.position.tolist(), headers.size_bytes.tolist(), strict=True)]

@@ -154,7 +154,7 @@ def test_group_commit(tmp_path: Path) -> None:
             thread.join(30)
         assert not failures
         assert not any(thread.is_alive() for thread in threads)
-        assert disk.sync_count < 800 / 2
+        assert disk.sync_count < 800 / 4
         assert log.flushed_end == log.log_end_offset == 800
         assert [(record.offset, number_of(record)) for record in log.read()] == sorted(appended)
         check_log(log)

@@ -12,7 +12,8 @@ import pytest
 
 from tests.support.faulty_disk import FaultyDisk
 from tests.support.logs import check_log, copy_home, follower_batches, number_of, numbered, open_log, state_of
-from tidelog.errors import LogFailedError
+from tidelog.errors import CorruptBatchError, LogFailedError
+from tidelog.log.append_info import AppendInfo
 from tidelog.log.log import Log
 
 Moment = Literal["before", "after"]
@@ -168,7 +169,7 @@ def test_interrupted_in_the_thread_that_syncs_for_others(moment: Moment, tmp_pat
         others = [threading.Thread(target=write, args=(number,)) for number in range(101, 108)]
         for thread in others:
             thread.start()
-        while log.log_end_offset < 9:
+        while len(state_of(log).queue.requests) < 8:
             threading.Event().wait(0.005)
         release.set()
         for thread in (first, *others):
@@ -179,6 +180,57 @@ def test_interrupted_in_the_thread_that_syncs_for_others(moment: Moment, tmp_pat
         assert log.flushed_end == log.high_watermark == 9
         assert {number_of(record) for record in log.read()} == {0, *range(100, 108)}
         check_log(log)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("nth", range(1, 8))
+def test_interrupted_in_the_thread_that_appends_for_others(nth: int, moment: Moment, tmp_path: Path) -> None:
+    """While the first thread syncs, four more queue, one of them with a batch that is refused. Whoever commits for them is interrupted at
+    the nth call to the disk: the others are in the log once, and know where."""
+    disk = FaultyDisk()
+    with open_log(tmp_path, {"internal.segment.bytes": 300}, disk=disk) as log:
+        log.append(numbered(0))
+        entered, release = threading.Event(), threading.Event()
+        outcomes: dict[int, object] = {}
+
+        def hold() -> None:
+            entered.set()
+            assert release.wait(10)
+            disk.interrupt(nth, moment=moment)
+
+        disk.run(1, hold, kind="sync", on=".log", moment="after")
+
+        def write(number: int) -> None:
+            try:
+                outcomes[number] = log.append(numbered(number) if number != 102 else b"no batch")
+            except BaseException as error:
+                outcomes[number] = error
+
+        threads = [threading.Thread(target=write, args=(number,)) for number in range(100, 105)]
+        for expected, thread in enumerate(threads, 1):
+            thread.start()
+            assert entered.wait(10)
+            while len(state_of(log).queue.requests) < expected:
+                threading.Event().wait(0.001)
+        release.set()
+        for thread in threads:
+            thread.join(10)
+            assert not thread.is_alive()
+        assert disk.fired
+        disk.heal()
+        interrupted = {number for number, outcome in outcomes.items() if isinstance(outcome, KeyboardInterrupt)}
+        assert len(interrupted) <= 1
+        assert isinstance(outcomes[102], CorruptBatchError) or interrupted == {102}
+        if state_of(log).failure is None:
+            held = {number_of(record): record.offset for record in log.read()}
+            assert len(held) == log.log_end_offset
+            for number in {100, 101, 103, 104} - interrupted:
+                outcome = outcomes[number]
+                assert isinstance(outcome, AppendInfo), outcome
+                assert held.pop(number) == outcome.first_offset
+            assert set(held) <= {0} | interrupted
+            log.append(numbered(200))
+            check_log(log)
 
 
 def test_a_failed_sync_is_told_to_all_that_wait(tmp_path: Path) -> None:
@@ -205,7 +257,7 @@ def test_a_failed_sync_is_told_to_all_that_wait(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     assert entered.wait(10)
-    while log.log_end_offset < 7:
+    while len(state_of(log).queue.requests) < 6:
         threading.Event().wait(0.005)
     release.set()
     for thread in threads:

@@ -4,16 +4,13 @@ import base64
 import json
 import struct
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
-from tests.support.batches import TIME, batch_of_payload, message, patched
+from tests.support.batches import TIME, batch_of_payload, patched
 from tests.support.golden import GOLDEN
 from tidelog.record import Compression, RecordBatch, encode_batches, read_batches, verify_checksums, walk_headers
-from tidelog.record.assign import assign_batches, assign_header
-from tidelog.record.headers import FIELDS
+from tidelog.record.assign import assign_header
 from tidelog.record.survey import Scratch, survey_one
 from tidelog.record.views import byte_view
 
@@ -25,24 +22,17 @@ STAMPED = encode_batches(ROWS, append_time_ms=TIME + 99)
 RUN = PLAIN + MARKED + STAMPED
 
 
-def assigned(data: bytes, *, times: list[int] | None = None, append_time_ms: int | None = None, epoch: int = 7) -> bytes:
-    """By the call for runs; the call for one has to agree, and so have the headers."""
-    copy = bytearray(data)
-    headers = walk_headers(copy)
-    max_timestamps = None if times is None else np.array(times, np.int64)
-    after = assign_batches(
-        memoryview(copy), headers, next_offset=NEXT, leader_epoch=epoch, append_time_ms=append_time_ms, max_timestamps=max_timestamps
-    )
-    fresh = walk_headers(copy)
-    for name in FIELDS:
-        assert getattr(headers, name).tolist() == getattr(fresh, name).tolist(), name
-    assert after == NEXT + int(headers.count.sum())
-    next_offset = NEXT
-    singles = b""
+def assigned(
+    data: bytes, *, times: list[int] | None = None, append_time_ms: int | None = None, epoch: int = 7, next_offset: int = NEXT
+) -> bytes:
+    """The batches with their new headers, each assigned to where it lies between the others."""
+    given = bytearray(data)
+    headers = walk_headers(given)
+    stored = b""
     for index in range(len(headers)):
         position, size = int(headers.position[index]), int(headers.size_bytes[index])
         header = assign_header(
-            byte_view(data),
+            byte_view(given),
             position,
             size,
             next_offset=next_offset,
@@ -51,10 +41,10 @@ def assigned(data: bytes, *, times: list[int] | None = None, append_time_ms: int
             max_timestamp_ms=append_time_ms if append_time_ms is not None else (times or [])[index],
         )
         assert len(header) == 61
-        singles += bytes(header) + data[position + 61 : position + size]
+        stored += bytes(header) + data[position + 61 : position + size]
         next_offset += int(headers.count[index])
-    assert singles == bytes(copy)
-    return bytes(copy)
+    assert given == data
+    return stored
 
 
 def test_offset_and_epoch_leave_the_rest_alone() -> None:
@@ -114,39 +104,19 @@ def test_an_empty_batch_takes_no_offset() -> None:
     verify_checksums(data, walk_headers(data))
 
 
-def test_an_empty_run() -> None:
-    assert assigned(b"", times=[]) == b""
-
-
-def test_a_part_of_a_run() -> None:
-    copy = bytearray(RUN)
-    headers = walk_headers(copy)
-    after = assign_batches(
-        memoryview(copy), headers[1:2], next_offset=NEXT, leader_epoch=1, append_time_ms=5, max_timestamps=np.zeros(0, np.int64)
-    )
-    assert after == NEXT + 2
-    assert bytes(copy[: len(PLAIN)]) == PLAIN
-    assert bytes(copy[-len(STAMPED) :]) == STAMPED
-    assert headers.base_offset.tolist() == [0, NEXT, 0]
-    assert headers.crc.tolist() == walk_headers(copy).crc.tolist()
+@pytest.mark.parametrize(
+    ("last_offset_delta", "base_offset"), [(1, 2**63 - 1), (2**31 - 1, 2**63 - 2**31 + 1), (-(2**31), -(2**63) + 2**31)]
+)
+def test_offsets_wrap_around_as_they_do_in_java(last_offset_delta: int, base_offset: int) -> None:
+    # Two records from 2^63-1 on: the last offset is one more than 64 bits hold.
+    batch = patched(PLAIN, 23, struct.pack(">i", last_offset_delta))
+    assert assigned(batch, times=[TIME + 7], next_offset=2**63 - 1)[:8] == struct.pack(">q", base_offset)
 
 
 def test_what_the_caller_must_not_do() -> None:
-    facts: dict[str, Any] = {"next_offset": 0, "leader_epoch": 0}
-    headers = walk_headers(PLAIN)
-    with pytest.raises(ValueError, match="max timestamps are needed"):
-        assign_batches(memoryview(bytearray(PLAIN)), headers, append_time_ms=None, max_timestamps=None, **facts)
-    with pytest.raises(ValueError, match="0 max timestamps for 1 batches"):
-        assign_batches(memoryview(bytearray(PLAIN)), headers, append_time_ms=None, max_timestamps=np.zeros(0, np.int64), **facts)
-    with pytest.raises(ValueError, match="in a buffer of"):
-        assign_batches(memoryview(bytearray(PLAIN[:-1])), headers, append_time_ms=5, max_timestamps=None, **facts)
-    legacy = bytearray(message(5, b"k", b"v") + PLAIN)
-    with pytest.raises(ValueError, match="magic 1 at 0"):
-        assign_batches(memoryview(legacy), walk_headers(legacy), append_time_ms=5, max_timestamps=None, **facts)
-    assert bytes(legacy) == message(5, b"k", b"v") + PLAIN
-    for position, size in ((0, len(PLAIN) + 1), (-1, 61), (0, 60), (2**62, 61), (1, len(PLAIN))):
+    for position, size in ((0, len(PLAIN) + 1), (-1, 61), (0, 60), (2**62, 61), (1, len(PLAIN)), (0, -5)):
         with pytest.raises(ValueError, match="in a buffer of"):
-            assign_header(byte_view(PLAIN), position, size, is_append_time=True, max_timestamp_ms=5, **facts)
+            assign_header(byte_view(PLAIN), position, size, next_offset=0, leader_epoch=0, is_append_time=True, max_timestamp_ms=5)
 
 
 # What happens to a log besides appends does not change the headers of batches, but those that were cut off are no longer there. A log that

@@ -4,16 +4,16 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
-from tests.support.batches import TIME, batch_of_payload, message, patched, varint
+from tests.support.batches import TIME, batch_of_payload, patched, varint
 from tests.support.golden import GoldenLog, golden_logs
 from tests.support.mutations import mutated_buffer
 from tidelog.errors import InvalidRecordError, PayloadTooLargeError, TidelogError, UnsupportedCodecError
 from tidelog.record import Compression, encode_batches, iter_arrow, read_batches, walk_headers
 from tidelog.record.compression import compress
-from tidelog.record.survey import Scratch, Surveys, survey_batches, survey_one
+from tidelog.record.headers import BatchHeaders
+from tidelog.record.survey import Scratch, survey_one
 from tidelog.record.views import byte_view
 
 WIDE: dict[str, Any] = {"lowest_ms": -(2**63), "highest_ms": 2**63 - 1}
@@ -21,33 +21,27 @@ SCRATCH = Scratch()
 
 
 def survey(data: bytes, **limits: int) -> list[tuple[int, int, int, int, bool]]:
-    """Of every batch by the call for runs, which has to agree with the call for one."""
-    limits = WIDE | limits
+    """Of every batch."""
     headers = walk_headers(data)
-    found = survey_batches(data, headers, **limits, scratch=SCRATCH)
-    rows = rows_of(found)
-    singles = []
-    for index in range(len(headers)):
-        answers = survey_one(
-            byte_view(data),
-            int(headers.position[index]),
-            int(headers.size_bytes[index]),
-            int(headers.attributes[index]),
-            int(headers.count[index]),
-            int(headers.base_timestamp_ms[index]),
-            limits["lowest_ms"],
-            limits["highest_ms"],
-            SCRATCH,
-        )
-        singles.append((*answers[:4], bool(answers[4])))
-    assert singles == rows
-    return rows
+    return [survey_number(data, headers, index, **limits) for index in range(len(headers))]
 
 
-def rows_of(found: Surveys) -> list[tuple[int, int, int, int, bool]]:
-    columns = (found.max_timestamp_ms, found.keyless, found.out_of_range, found.untimed, found.is_dense)
-    assert all(column.dtype == np.int64 for column in columns[:4])
-    return list(zip(*(column.tolist() for column in columns), strict=True))
+def survey_number(data: bytes, headers: BatchHeaders, index: int, **limits: int) -> tuple[int, int, int, int, bool]:
+    """Of the batch of that number, from where it lies between the others."""
+    limits = WIDE | limits
+    *counted, is_dense = survey_one(
+        byte_view(data),
+        int(headers.position[index]),
+        int(headers.size_bytes[index]),
+        int(headers.attributes[index]),
+        int(headers.count[index]),
+        int(headers.base_timestamp_ms[index]),
+        **limits,
+        scratch=SCRATCH,
+    )
+    assert is_dense in (0, 1)
+    max_timestamp_ms, keyless, out_of_range, untimed = counted
+    return max_timestamp_ms, keyless, out_of_range, untimed, bool(is_dense)
 
 
 ROWS = [(b"k", b"v", (), TIME), (None, b"v", (), TIME + 7), (b"", None, (("h", b"x"),), TIME - 5), (None, None, (), -1)]
@@ -144,21 +138,9 @@ def test_bad_records_raise_as_they_do_when_decoded(before: bytes, number: int) -
     with pytest.raises(TidelogError) as decoded:
         decode(data)
     headers = walk_headers(data)
-    with pytest.raises(TidelogError) as in_run:
-        survey_batches(data, headers, **WIDE)
-    with pytest.raises(TidelogError) as alone:
-        survey_one(
-            byte_view(data),
-            len(before),
-            len(BAD[number]),
-            int(headers.attributes[-1]),
-            int(headers.count[-1]),
-            TIME,
-            **WIDE,
-            scratch=SCRATCH,
-        )
-    for caught in (in_run, alone):
-        assert facts_of(caught.value) == facts_of(decoded.value)
+    with pytest.raises(TidelogError) as surveyed:
+        survey_number(data, headers, len(headers) - 1)
+    assert facts_of(surveyed.value) == facts_of(decoded.value)
 
 
 def facts_of(error: TidelogError) -> tuple[object, ...]:
@@ -172,7 +154,7 @@ def test_places_are_those_of_the_buffer() -> None:
     for before in (GOOD, GOOD_COMPRESSED):
         end = len(before) + len(too_long) - len(record(0, 0, b"k"))
         with pytest.raises(InvalidRecordError, match=f"at byte {end}: expected the payload to end at byte {end}, found 18"):
-            survey_batches(before + too_long, walk_headers(before + too_long), **WIDE)
+            survey(before + too_long)
 
 
 def test_mutated_batches_are_refused_exactly_where_decoding_refuses_them() -> None:
@@ -185,7 +167,7 @@ def test_mutated_batches_are_refused_exactly_where_decoding_refuses_them() -> No
             continue
         for batch in batches:
             facts = error_facts(decode, batch)
-            assert error_facts(lambda data: survey_batches(data, walk_headers(data), **WIDE), batch) == facts, f"seed 31000, index {index}"
+            assert error_facts(survey, batch) == facts, f"seed 31000, index {index}"
             checked += 1
             refused += facts != ()
     assert checked > 1000
@@ -202,22 +184,19 @@ def error_facts(read: Callable[[bytes], object], data: bytes) -> tuple[object, .
 
 def test_decompression_is_bounded() -> None:
     bomb = encode_batches([(b"k", bytes(3 << 20))], compression=Compression.ZSTD, batch_bytes=4 << 20)
-    with pytest.raises(PayloadTooLargeError):
-        survey_batches(bomb, walk_headers(bomb), **WIDE, max_decompressed_bytes=1 << 20)
-    with pytest.raises(PayloadTooLargeError):
-        survey_one(byte_view(bomb), 0, len(bomb), 4, 1, 0, **WIDE, scratch=SCRATCH, max_decompressed_bytes=1 << 20)
+    for before in (b"", GOOD):
+        with pytest.raises(PayloadTooLargeError) as caught:
+            survey_one(byte_view(before + bomb), len(before), len(bomb), 4, 1, 0, **WIDE, scratch=SCRATCH, max_decompressed_bytes=1 << 20)
+        assert caught.value.position == len(before)
+    assert survey(bomb) == [(-1, 0, 0, 1, True)]
 
 
-def test_more_decompressed_bytes_than_the_arena_holds_at_a_time() -> None:
+def test_the_scratch_grows_with_the_batch_and_is_used_again() -> None:
     one = encode_batches([(b"k", bytes(1 << 20), (), TIME)], compression=Compression.ZSTD, batch_bytes=4 << 20)
     assert survey(one * 5 + GOOD) == [(TIME, 0, 0, 0, True)] * 5 + [(TIME + 7, 2, 0, 1, True)]
 
 
 def test_what_the_caller_must_not_do() -> None:
-    with pytest.raises(ValueError, match="legacy"):
-        survey_batches(message(5, b"k", b"v"), walk_headers(message(5, b"k", b"v")), **WIDE)
-    with pytest.raises(ValueError, match="of another buffer"):
-        survey_batches(GOOD[:-1], walk_headers(GOOD), **WIDE)
     for data, attributes in ((GOOD, 0), (GOOD_COMPRESSED, 3)):
         for position, size in ((0, len(data) + 1), (-62, 70), (0, 60), (2**62, 70), (0, -5)):
             with pytest.raises(ValueError, match=r"(of|in) a buffer of"):
@@ -226,16 +205,18 @@ def test_what_the_caller_must_not_do() -> None:
 
 def test_an_unknown_codec() -> None:
     data = patched(GOOD, 21, struct.pack(">h", 7))
-    with pytest.raises(UnsupportedCodecError, match="at byte 21"):
-        survey_batches(data, walk_headers(data), **WIDE)
+    for before in (b"", GOOD):
+        headers = walk_headers(before + data)
+        with pytest.raises(UnsupportedCodecError, match=f"at byte {len(before) + 21}"):
+            survey_number(before + data, headers, len(headers) - 1)
 
 
-def test_a_part_of_a_run() -> None:
+def test_bad_records_in_front_do_not_matter() -> None:
     data = GOOD + batch_of_payload(varint(100) + bytes(6), count=1) + GOOD_COMPRESSED
     headers = walk_headers(data)
-    assert rows_of(survey_batches(data, headers[2:], **WIDE)) == [(TIME + 7, 2, 0, 1, True)]
     with pytest.raises(InvalidRecordError):
-        survey_batches(data, headers[1:2], **WIDE)
+        survey_number(data, headers, 1)
+    assert survey_number(data, headers, 2) == (TIME + 7, 2, 0, 1, True)
 
 
 @pytest.mark.parametrize("log", golden_logs(), ids=lambda log: log.name)

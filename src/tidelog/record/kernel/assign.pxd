@@ -9,27 +9,11 @@ from tidelog.record.kernel.records cimport copy_bytes
 
 cdef int64_t HEADER_SIZE, CRC_POSITION, ATTRIBUTES_POSITION, KNOWN_BITS, TIMESTAMP_TYPE_BIT
 
-@cython.locals(
-    p="uint8_t*", end=int64_t, max_timestamp=int64_t, i=int64_t, at=int64_t, position=int64_t, base_offset=int64_t,
-    last_offset=int64_t, is_changed=bint, start=int64_t, size=int64_t, checksum=int64_t,
-)
-cpdef int64_t assign_batches(
-    crc32c, uint8_t[::1] buffer, int64_t[::1] fields, int64_t capacity, int64_t first, int64_t count, int64_t next_offset,
-    int64_t leader_epoch, bint is_append_time, int64_t append_time_ms, const int64_t[::1] max_timestamps,
-) except? -1
-
-@cython.locals(
-    p="const uint8_t*", out="uint8_t*", header=bytearray, _=int64_t, is_changed=bint, payload_size=int64_t, checksum=int64_t,
-)
+@cython.locals(p="const uint8_t*", out="uint8_t*", header=bytearray, payload_size=int64_t, checksum=int64_t)
 cpdef bytearray assign_header(
     crc32c, const uint8_t[::1] buffer, int64_t position, int64_t size_bytes, int64_t next_offset, int64_t leader_epoch,
     bint is_append_time, int64_t max_timestamp_ms)
 
-@cython.locals(last_offset=int64_t, base_offset=int64_t, attributes=int64_t, type_bit=int64_t)
-cdef (int64_t, int64_t, bint) assign(
-    uint8_t* p, int64_t at, int64_t next_offset, int64_t leader_epoch, bint is_append_time, int64_t max_timestamp) noexcept nogil
-
-@cython.locals(i=int64_t, position=int64_t, size=int64_t)
-cdef int check_batches(const int64_t[::1] fields, int64_t capacity, int64_t first, int64_t count, int64_t end) except -1
-
-cdef inline int64_t wrap64(int64_t number) noexcept nogil
+@cython.locals(last_offset=int64_t, attributes=int64_t, type_bit=int64_t)
+cdef bint assign(
+    uint8_t* p, int64_t next_offset, int64_t leader_epoch, bint is_append_time, int64_t max_timestamp) noexcept nogil

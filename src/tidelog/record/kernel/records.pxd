@@ -13,8 +13,9 @@ cdef extern from *:
     """
     void prefetch(const uint8_t* p) noexcept nogil
 
-cdef int64_t PREFETCH_DISTANCE
+cdef int64_t PREFETCH_DISTANCE, PREFETCH_STEP
 
+cdef int64_t NEGATIVE_COUNT, RECORD_COUNT, MIN_RECORD_SIZE
 cdef int64_t TRUNCATED_VARINT, VARINT_TOO_LONG, RECORD_LENGTH, RECORD_SIZE_MISMATCH, KEY_LENGTH, VALUE_LENGTH
 cdef int64_t HEADER_COUNT, HEADER_KEY_LENGTH, HEADER_VALUE_LENGTH, PAYLOAD_TOO_SHORT, PAYLOAD_TOO_LONG, COLUMN_FULL
 cdef int64_t BATCH_FIELDS, WANT_KEYS, WANT_VALUES, WANT_SLICES, DONE, KEY_BYTES, KEY_NULLS, VALUE_BYTES, VALUE_NULLS
@@ -35,6 +36,14 @@ cpdef bint decode_batches(
     int32_t[::1] value_offsets, uint8_t[::1] value_data, uint8_t[::1] value_validity,
     int32_t[::1] slices, int64_t[::1] totals, int64_t[::1] fault,
 ) except? False
+
+@cython.locals(
+    max_timestamp=int64_t, keyless=int64_t, out_of_range=int64_t, untimed=int64_t, is_dense=int64_t, index=int64_t, start=int64_t,
+    timestamp_delta=int64_t, offset_delta=int64_t, key_start=int64_t, key_length=int64_t, _=int64_t, timestamp=int64_t,
+)
+cdef (bint, int64_t, int64_t, int64_t, int64_t, int64_t) survey(
+    const uint8_t* p, int64_t at, int64_t end, int64_t count, int64_t base_timestamp, int64_t lowest, int64_t highest,
+    const uint8_t* ahead, int64_t* f) noexcept nogil
 
 cdef (int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t) parse_one(
     const uint8_t* p, int64_t at, int64_t end) noexcept nogil

@@ -21,6 +21,8 @@ from tidelog.record.faults import Fault
 Pointer = Any  # a C pointer when compiled, the memoryview itself when not
 
 # C globals when compiled (records.pxd), so that loops without the GIL can use them.
+NEGATIVE_COUNT = int(Fault.NEGATIVE_COUNT)
+RECORD_COUNT = int(Fault.RECORD_COUNT)
 TRUNCATED_VARINT = int(Fault.TRUNCATED_VARINT)
 VARINT_TOO_LONG = int(Fault.VARINT_TOO_LONG)
 RECORD_LENGTH = int(Fault.RECORD_LENGTH)
@@ -34,8 +36,11 @@ PAYLOAD_TOO_SHORT = int(Fault.PAYLOAD_TOO_SHORT)
 PAYLOAD_TOO_LONG = int(Fault.PAYLOAD_TOO_LONG)
 COLUMN_FULL = int(Fault.COLUMN_FULL)
 
+MIN_RECORD_SIZE = 7
+
 # How far ahead of the record at hand memory is asked for: some records, and less than the processor's first cache.
 PREFETCH_DISTANCE = 2048
+PREFETCH_STEP = 128  # as much as one call asks for
 
 BATCH_FIELDS = slots.BATCH_FIELDS
 WANT_KEYS = int(slots.Want.KEYS)
@@ -165,6 +170,45 @@ def decode_batches(
     totals[VALUE_BYTES] = value_at
     totals[VALUE_NULLS] = value_nulls
     return ok
+
+
+def survey(
+    p: Pointer, at: int, end: int, count: int, base_timestamp: int, lowest: int, highest: int, ahead: Pointer, f: Pointer
+) -> tuple[bool, int, int, int, int, int]:
+    """Visit the records of one batch as a leader does: (whether they parse, and the answers told in `tidelog.record.kernel.survey`).
+
+    It is here because the compiler can then weave the parser into the loop. `ahead` is memory that will be wanted soon: the next batch.
+    """
+    max_timestamp = -1
+    keyless = 0
+    out_of_range = 0
+    untimed = 0
+    is_dense = 1
+    if count < 0:
+        return report(f, NEGATIVE_COUNT, at, count, 0, 0), 0, 0, 0, 0, 0
+    if count > (end - at) // MIN_RECORD_SIZE:
+        return report(f, RECORD_COUNT, at, count, (end - at) // MIN_RECORD_SIZE, 0), 0, 0, 0, 0, 0
+    for index in range(count):
+        start = at
+        if cython.compiled:
+            prefetch(ahead + index * PREFETCH_STEP)  # type: ignore[name-defined]  # noqa: F821
+        at, timestamp_delta, offset_delta, key_start, key_length, _, _, _, _ = parse_record(p, at, end)
+        if at < 0:
+            return report_record(f, start, end, index, count, 0, at, timestamp_delta, offset_delta, key_start), 0, 0, 0, 0, 0
+        timestamp = wrap64(base_timestamp + timestamp_delta)
+        if timestamp > max_timestamp:
+            max_timestamp = timestamp
+        if timestamp == -1:
+            untimed += 1
+        elif timestamp < lowest or timestamp > highest:
+            out_of_range += 1
+        if key_length < 0:
+            keyless += 1
+        if offset_delta != index:
+            is_dense = 0
+    if at != end:
+        return report(f, PAYLOAD_TOO_LONG, at, end - at, at, 0), 0, 0, 0, 0, 0
+    return True, max_timestamp, keyless, out_of_range, untimed, is_dense
 
 
 def parse_one(p: Pointer, at: int, end: int) -> tuple[int, int, int, int, int, int, int, int, int]:
