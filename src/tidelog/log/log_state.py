@@ -86,7 +86,13 @@ class LogState:
         )
 
     def settle_in(self) -> None:
-        """Make durable what was found, before readers are shown it: after a crash it may be in the page cache only."""
+        """Make durable what was found, before readers are shown it: after a crash it may be in the page cache only.
+
+        A recovery point above the end of the log, which a crash in a truncation leaves, is taken back first: what is appended from here on
+        would count as flushed.
+        """
+        if (self.home.recovery_point(self.partition) or 0) > self.recovery_point:
+            self.home.checkpoint_recovery_point(self.partition, self.recovery_point)
         if self.config.is_durable:
             self.commit.wait_for(self.view.end.offset, self._sync_batches)
 

@@ -35,6 +35,9 @@ class Maintenance(Writing):
                     self.epochs.truncate_end(offset)
                     return False
                 self._settle()
+                if offset < self.recovery_point:
+                    # Before anything is cut: what is appended behind the cut is not flushed yet.
+                    self.home.checkpoint_recovery_point(self.partition, offset)
                 if self.view.base_offsets[0] > offset:
                     self._start_at(offset)
                 else:

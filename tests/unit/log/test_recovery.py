@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.faulty_disk import FaultyDisk
 from tests.support.logs import number_of, numbered, open_log
 from tidelog.errors import DamagedLogError
 from tidelog.log import Progress
@@ -84,3 +85,32 @@ def test_leftovers_in_today_s_and_in_older_spelling(home: Path, cleaned: str, de
         assert [number_of(record) for record in log.read()] == list(range(12))
         assert len(log.load_report.actions) == 6
     assert {name: data for name, data in content(home).items() if ".log" in name} == before
+
+
+def test_a_recovery_point_above_the_end_is_taken_back(tmp_path: Path) -> None:
+    """A crash in a truncation leaves one. What is appended afterwards must not count as flushed at the next crash."""
+    config = {"internal.segment.bytes": 250, "flush.messages": 2**63 - 1}
+    with open_log(tmp_path, config) as log:
+        for number in range(10):
+            log.append(numbered(number))
+        bases = [segment.base_offset for segment in log.segments]
+    for path in (tmp_path / "tide-0").glob(f"*{bases[-1]}.*"):
+        path.unlink()
+    checkpoint = tmp_path / "recovery-point-offset-checkpoint"
+    assert checkpoint.read_text().split()[-1] == "10"
+    with open_log(tmp_path, config, last_shutdown_clean=False) as log:
+        assert log.log_end_offset == bases[-1]
+        assert checkpoint.read_text().split()[-1] == str(bases[-1])
+
+
+def test_a_truncation_takes_the_recovery_point_back_first(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    with open_log(tmp_path, {"internal.segment.bytes": 250}, disk=disk) as log:
+        for number in range(10):
+            log.append(numbered(number))
+        log.checkpoint()
+        mark = len(disk.calls)
+        log.truncate_to(4)
+        renamed = [call.path for call in disk.calls[mark:] if call.kind == "rename"]
+        assert "recovery-point" in renamed[0]
+        assert any("tide-0" in path for path in renamed)
