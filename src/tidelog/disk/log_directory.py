@@ -90,12 +90,15 @@ class LogDirectory:
         return self._offsets[REPLICATION_CHECKPOINT].get(partition)
 
     def checkpoint(self, partition: TopicPartition, *, recovery_point: int, log_start_offset: int | None, high_watermark: int) -> None:
-        """Write down where a log stands: the files that say otherwise are replaced. No `log_start_offset`: the first segment's base."""
+        """Write down where a log stands: the files that say otherwise are replaced. No `log_start_offset`: the first segment's base.
+
+        The start goes first: a recovery point moves up with it over batches that were never flushed and do not count any more.
+        """
         self._write(
             partition,
             {
-                RECOVERY_POINT_CHECKPOINT: recovery_point,
                 LOG_START_OFFSET_CHECKPOINT: log_start_offset,
+                RECOVERY_POINT_CHECKPOINT: recovery_point,
                 REPLICATION_CHECKPOINT: high_watermark,
             },
         )

@@ -114,3 +114,15 @@ def test_a_truncation_takes_the_recovery_point_back_first(tmp_path: Path) -> Non
         renamed = [call.path for call in disk.calls[mark:] if call.kind == "rename"]
         assert "recovery-point" in renamed[0]
         assert any("tide-0" in path for path in renamed)
+
+
+def test_a_start_that_moves_up_is_written_before_the_recovery_point(tmp_path: Path) -> None:
+    """A crash in between must not leave batches that count, lie below the recovery point, and were never flushed."""
+    disk = FaultyDisk()
+    with open_log(tmp_path, {"internal.segment.bytes": 250, "flush.messages": 2**63 - 1}, disk=disk) as log:
+        for number in range(10):
+            log.append(numbered(number))
+        mark = len(disk.calls)
+        log.delete_segments(2, "a test")
+        renamed = [call.path for call in disk.calls[mark:] if call.kind == "rename"]
+        assert "log-start-offset" in renamed[0]
