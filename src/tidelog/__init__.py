@@ -11,20 +11,37 @@ from tidelog.version import __version__
 
 if TYPE_CHECKING:
     from tidelog.config import LogConfig
-    from tidelog.log import EARLIEST, LATEST, Log, Time
+    from tidelog.log import EARLIEST, LATEST, FetchRequest, Log, ReadOnlyLog, Time, multi_fetch
     from tidelog.record import NewBatch, Record, kernel_mode
 
-__all__ = ["EARLIEST", "LATEST", "Log", "LogConfig", "NewBatch", "Record", "TidelogError", "Time", "__version__", "kernel_mode"]
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "FetchRequest",
+    "Log",
+    "LogConfig",
+    "NewBatch",
+    "ReadOnlyLog",
+    "Record",
+    "TidelogError",
+    "Time",
+    "__version__",
+    "kernel_mode",
+    "multi_fetch",
+]
 
 _HOMES = {
     "EARLIEST": "tidelog.log",
     "LATEST": "tidelog.log",
+    "FetchRequest": "tidelog.log",
     "Log": "tidelog.log",
     "LogConfig": "tidelog.config",
     "NewBatch": "tidelog.record",
+    "ReadOnlyLog": "tidelog.log",
     "Record": "tidelog.record",
     "Time": "tidelog.log",
     "kernel_mode": "tidelog.record",
+    "multi_fetch": "tidelog.log",
 }
 
 

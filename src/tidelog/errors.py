@@ -18,7 +18,11 @@
     │   ├── InvalidTimestampError            a record too old, too far in the future, or stamped by the wrong side
     │   ├── MessageTooLargeError             a batch above max.message.bytes
     │   ├── RecordListTooLargeError          one call with more than a segment can hold
-    │   └── UnexpectedOffsetError            a follower's batch out of order, or below the end of the log
+    │   ├── UnexpectedOffsetError            a follower's batch out of order, or below the end of the log
+    │   ├── OutOfOrderSequenceError          a producer's batch that does not follow its last one
+    │   ├── InvalidProducerEpochError        a producer that was fenced by a newer epoch
+    │   ├── InvalidTxnStateError             a batch outside of the transaction that its producer has open
+    │   └── CoordinatorFencedError           a transaction marker from a coordinator that was replaced
     ├── BatchTooLargeError (ValueError)      a batch to be read that is larger than the caller allows
     ├── OffsetOutOfRangeError (LookupError)  an offset that the log does not have, not any more or not yet
     ├── StorageError (OSError)               the operating system refused; nothing acknowledged is lost
@@ -26,6 +30,7 @@
     │   └── LogFailedError                   after a failed fsync or roll-back a log takes no more writes
     ├── LogClosedError (ValueError)          a log that was closed
     ├── InconsistentTopicIdError (ValueError)  a partition of another topic with the same name
+    ├── RepairError (ValueError)             a repair that cannot be done as asked, or not any more
     ├── LogNotFoundError (FileNotFoundError) no such directory, or nothing of Kafka's in it
     └── LockedError (BlockingIOError)        another process, or another opener, owns the directory
 
@@ -182,6 +187,30 @@ class UnexpectedOffsetError(RefusedBatchError):
     kafka_error = "UNKNOWN_SERVER_ERROR"
 
 
+class OutOfOrderSequenceError(RefusedBatchError):
+    """A batch whose sequence numbers do not go on where its producer's last batch ended."""
+
+    kafka_error = "OUT_OF_ORDER_SEQUENCE_NUMBER"
+
+
+class InvalidProducerEpochError(RefusedBatchError):
+    """A producer that goes on with an epoch that a newer one has fenced."""
+
+    kafka_error = "INVALID_PRODUCER_EPOCH"
+
+
+class InvalidTxnStateError(RefusedBatchError):
+    """A batch that is not transactional from a producer whose transaction is open."""
+
+    kafka_error = "INVALID_TXN_STATE"
+
+
+class CoordinatorFencedError(RefusedBatchError):
+    """A transaction marker from a coordinator older than the one that wrote the last."""
+
+    kafka_error = "TRANSACTION_COORDINATOR_FENCED"
+
+
 class BatchTooLargeError(TidelogError, ValueError):
     """A batch to be read that is larger than the caller allows."""
 
@@ -222,6 +251,10 @@ class LogClosedError(TidelogError, ValueError):
 
 class InconsistentTopicIdError(TidelogError, ValueError):
     """A partition directory that belongs to another topic with the same name."""
+
+
+class RepairError(TidelogError, ValueError):
+    """A repair that cannot be done as asked: a place that is not between two batches, a directory that has changed since the plan."""
 
 
 class LogNotFoundError(TidelogError, FileNotFoundError):

@@ -20,10 +20,12 @@ from tests.support.crash_workloads import (
     FAULTY,
     LONG_MAX,
     PLAIN,
+    PRODUCERS,
     THREADED,
     Workload,
     check_second_crash,
     check_workload,
+    random_producers,
     random_workload,
     weak,
 )
@@ -31,11 +33,16 @@ from tests.support.crash_workloads import (
 
 def workloads(seed: int) -> Iterator[tuple[Workload, Bounds]]:
     """All that there are, then any number by lot."""
-    for workload in (*PLAIN, *FAULTY, *THREADED, *(weak(workload, count) for workload in PLAIN for count in (5, LONG_MAX))):
+    for workload in (*PLAIN, *FAULTY, *PRODUCERS, *THREADED):
         yield workload, MANY
+    for workload in (*PLAIN, *PRODUCERS):
+        if not workload.has_faults:
+            yield weak(workload, 5), MANY
+            yield weak(workload, LONG_MAX), MANY
     while True:
         drawn = random_workload(seed)
         yield drawn, DEFAULT
+        yield random_producers(seed), DEFAULT
         yield weak(drawn, Random(seed).choice([2, 5, LONG_MAX])), DEFAULT
         seed += 1
 

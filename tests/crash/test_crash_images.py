@@ -19,10 +19,12 @@ from tests.support.crash_workloads import (
     FAULTY,
     LONG_MAX,
     PLAIN,
+    PRODUCERS,
     THREADED,
     Workload,
     check_second_crash,
     check_workload,
+    random_producers,
     random_workload,
     record,
     weak,
@@ -53,6 +55,17 @@ def test_what_was_rolled_back_harms_nobody(workload: Workload, scratch: Path) ->
     check_workload(workload, scratch, FEW)
 
 
+@pytest.mark.parametrize("workload", [workload for workload in PRODUCERS if not workload.settings], ids=by_name)
+def test_producers_may_send_again_and_open_transactions_are_open(workload: Workload, scratch: Path) -> None:
+    tally = check_workload(workload, scratch, FEWER)
+    assert tally.opened > 50
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_calls_of_producers_drawn_by_lot(seed: int, scratch: Path) -> None:
+    check_workload(random_producers(seed), scratch, FEWER)
+
+
 @pytest.mark.parametrize("workload", THREADED, ids=by_name)
 def test_threads_that_share_a_sync(workload: Workload, scratch: Path) -> None:
     check_workload(workload, scratch, FEWER)
@@ -76,6 +89,10 @@ def test_without_flushing_nothing_appears_that_was_not_appended(workload: Worklo
 @pytest.mark.parametrize("workload", [PLAIN[0], PLAIN[6], PLAIN[-1], weak(PLAIN[0], LONG_MAX)], ids=by_name)
 def test_a_crash_while_a_crash_is_recovered_from(workload: Workload, scratch: Path) -> None:
     check_second_crash(workload, scratch, FEWER, count=3)
+
+
+def test_a_crash_while_transactions_are_recovered(scratch: Path) -> None:
+    check_second_crash(PRODUCERS[1], scratch, FEWER, count=1)
 
 
 def test_a_crash_while_damage_is_cut_out_as_kafka_does(scratch: Path) -> None:

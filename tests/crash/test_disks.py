@@ -29,7 +29,21 @@ from tidelog.disk.disk import Disk
 
 COMPOSED = {"write", "read_file", "replace_file"}
 """What `Disk` builds from its other calls."""
-UNCHANGING = {"read", "read_into", "size", "entries", "exists", "mtime_ns", "map", "is_named", "free_bytes"}
+UNCHANGING = {
+    "read",
+    "read_into",
+    "size",
+    "entries",
+    "exists",
+    "mtime_ns",
+    "map",
+    "is_named",
+    "free_bytes",
+    "inode",
+    "names",
+    "look",
+    "open_plain",
+}
 
 
 @pytest.fixture

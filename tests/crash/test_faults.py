@@ -25,6 +25,7 @@ from tests.support.crash_session import Session, make_batch
 from tests.support.faulty_disk import Call, FaultyDisk
 from tests.support.recording_disk import Note, RecordingDisk
 from tidelog.disk.file_pool import FilePool
+from tidelog.disk.published_end import PUBLISHED_END
 from tidelog.errors import DiskFullError, LogClosedError, LogFailedError, TidelogError
 from tidelog.log.log import Log
 
@@ -137,8 +138,9 @@ def calls_of(case: Case) -> list[Call]:
 
 
 def contents(session: Session) -> dict[str, bytes]:
-    """The files of the log, without what is preallocated."""
-    return {path.name: path.read_bytes().rstrip(b"\0") for path in sorted(Path(session.directory).iterdir()) if path.suffix != ".tmp"}
+    """The files of the log, without what is preallocated; not what it tells other processes."""
+    paths = (path for path in sorted(Path(session.directory).iterdir()) if path.suffix != ".tmp" and path.name != PUBLISHED_END)
+    return {path.name: path.read_bytes().rstrip(b"\0") for path in paths}
 
 
 def model_of(session: Session) -> Model:
@@ -192,7 +194,9 @@ def faults_after(
                     wrong.append("closed to writes without a reason")
             except BaseException as error:
                 wrong.append(f"the next append raised {type(error).__name__}: {error}")
-            is_written = isinstance(raised, KeyboardInterrupt) and "sync" in fired  # and waits to be durable
+            # From the sync on, also when its end is published, the batch is in.
+            is_synced = "sync" in fired or any(call.path.endswith(PUBLISHED_END) for call in disk.fired)
+            is_written = isinstance(raised, KeyboardInterrupt) and is_synced
             if case.is_plain_append and raised is not None and not is_closed_to_writes and not is_written and before != after:
                 wrong.append(f"not rolled back: {[name for name in before | after if before.get(name) != after.get(name)]}")
             if not is_closed_to_writes:

@@ -12,6 +12,7 @@ import threading
 import warnings
 from typing import Any
 
+from tests.support.batches import TIME
 from tests.support.crash_session import make_batch
 from tidelog.log.log import Log
 
@@ -24,6 +25,14 @@ RUN = 3
 def numbers_of(thread: int) -> range:
     """The batches of a thread."""
     return range(thread * PER_THREAD, (thread + 1) * PER_THREAD)
+
+
+def batch_of(number: int) -> bytes:
+    """A batch of a thread. Half of the threads send with a producer id, so that what they send again is recognised."""
+    thread, place = divmod(number, PER_THREAD)
+    if (thread + thread // 10) % 2:
+        return make_batch(number)
+    return make_batch(number, producer_id=thread, producer_epoch=0, base_sequence=place)
 
 
 def say(line: str) -> None:
@@ -41,9 +50,9 @@ def append(log: Log, thread: int, count: int = PER_THREAD) -> None:
         del numbers[: len(taken)]
         epoch = thread // 10  # those who come later
         if len(taken) > 1:
-            infos = log.append_run([make_batch(number) for number in taken], leader_epoch=epoch)
+            infos = log.append_run([batch_of(number) for number in taken], leader_epoch=epoch)
         else:
-            infos = [log.append(make_batch(taken[0]), leader_epoch=epoch)]
+            infos = [log.append(batch_of(taken[0]), leader_epoch=epoch)]
         for info, number in zip(infos, taken, strict=True):
             say(f"ack {info.first_offset} {number}")
 
@@ -54,7 +63,7 @@ def serve() -> None:
         directory, threads, first = line.split()
         child = os.fork()
         if child == 0:
-            log = Log.open(directory, config=SETTINGS)
+            log = Log.open(directory, config=SETTINGS, clock=lambda: TIME)  # by the wall clock, producers would have expired
             workers = [threading.Thread(target=append, args=(log, int(first) + number), daemon=True) for number in range(int(threads))]
             for worker in workers:
                 worker.start()

@@ -93,6 +93,7 @@ def samples(draw: st.DrawFn, *, is_modest: bool) -> Sample:
     if is_spoiled or is_modest:
         settings = replace(settings, compression=Compression.NONE)
     if is_modest:
+        settings = replace(settings, producer_id=-1, producer_epoch=-1, base_sequence=-1, is_transactional=False, is_control=False)
         records = draw(modest_records)
     else:
         # Most of them near the present, which narrow limits have to tell apart.

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from tests.support.batches import TIME
 from tests.support.crash_images import Bounds, Image, crash_images, materialise
 from tests.support.crash_model import Recovered, Stored, stored_batches
+from tests.support.crash_producers import check_committed, check_duplicates, check_next
 from tests.support.crash_session import PARTITION, make_batch, placed
 from tests.support.recording_disk import Note, Recording, describe
 from tidelog.disk.disk import Disk
@@ -126,6 +127,9 @@ def check_directory(root: Path, settings: Mapping[str, object], *, disk: Disk | 
         found = recovered(log)
         assert log.high_watermark == log.log_end_offset, "readers do not see all"
         check_indexes(log)
+        is_strict = log.config.is_durable and any(batch.producer_id >= 0 for batch in found.batches)
+        if is_strict:
+            _check_producers(log, found)
         extra = make_batch(_EXTRA_NUMBER)
         epoch = log.leader_epochs[-1][0] if log.leader_epochs else 0
         info = log.append(extra)
@@ -142,7 +146,17 @@ def check_directory(root: Path, settings: Mapping[str, object], *, disk: Disk | 
             offset = max(batch.base_offset, again.start)
             first = stored_batches(log.fetch(offset, 1).data)[0]
             assert first == batch, f"offset {offset} leads to {first}, not to {batch}"
+        if is_strict:
+            _check_producers(log, again)
+            check_next(log, again.batches)
     return found
+
+
+def _check_producers(log: Log, found: Recovered) -> None:
+    """A log whose first records are gone may know of transactions that began with them."""
+    if found.start == 0:
+        check_committed(log, found.batches)
+    check_duplicates(log, found.batches)
 
 
 def recovered(log: Log) -> Recovered:

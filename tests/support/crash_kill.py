@@ -8,10 +8,10 @@ from pathlib import Path
 from random import Random
 from types import TracebackType
 
-from tests.crash.writer import PER_THREAD, RUN, SETTINGS, numbers_of
+from tests.crash.writer import PER_THREAD, RUN, SETTINGS, batch_of, numbers_of
 from tests.support.crash_check import check_directory
 from tests.support.crash_model import Op, Recovered, ThreadedModel, stored_batches
-from tests.support.crash_session import PARTITION, make_batch, placed
+from tests.support.crash_session import PARTITION, placed
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -69,8 +69,8 @@ def kill_round(writers: Writers, root: Path, draw: Random) -> list[str]:
         for thread in range(first, first + threads):
             done = [number for number in acknowledged.values() if number // PER_THREAD == thread]
             for number in numbers_of(thread)[: len(done) + RUN]:
-                model.follow("begin", Op("append", tuple(stored_batches(make_batch(number))), thread=thread))
+                model.follow("begin", Op("append", tuple(stored_batches(batch_of(number))), thread=thread))
         for offset, number in acknowledged.items():
-            model.follow("done", Op("append", tuple(stored_batches(placed(make_batch(number), offset, turn)))))
+            model.follow("done", Op("append", tuple(stored_batches(placed(batch_of(number), offset, turn)))))
     found: Recovered = check_directory(root, SETTINGS)
     return model.faults_of(found)

@@ -23,6 +23,15 @@ class Stored(NamedTuple):
     tail: bytes
     """Everything from the CRC on."""
 
+    @property
+    def producer_id(self) -> int:
+        """-1 if it has none."""
+        return int.from_bytes(self.tail[26:34], "big", signed=True)
+
+    def as_sent(self) -> bytes:
+        """As its producer sent it: without offset and leader epoch, which are not covered by its CRC."""
+        return _HEAD.pack(0, len(self.tail) + 5, -1, 2) + self.tail
+
     def __repr__(self) -> str:
         return f"{self.base_offset}-{self.last_offset}@{self.epoch}:{self.tail[-9:-1]!r}"
 

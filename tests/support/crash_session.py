@@ -1,12 +1,14 @@
 """Work on a log, noted on a recording disk call by call, so that `crash_model` knows what was attempted and what was acknowledged."""
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from tests.support.batches import TIME
 from tests.support.crash_model import Op, Stored, stored_batches
+from tests.support.crash_producers import ProducerStory, producer_stories
 from tests.support.recording_disk import RecordingDisk
 from tidelog.disk.disk import Disk
 from tidelog.disk.file_pool import FilePool
@@ -15,17 +17,19 @@ from tidelog.errors import TidelogError
 from tidelog.log.log import Log
 from tidelog.log.recovery import scan_segment
 from tidelog.log.segment import Segment
-from tidelog.record.new_batch import NewBatch
+from tidelog.record.control import ControlType
+from tidelog.record.encoding import BatchSettings
+from tidelog.record.new_batch import NewBatch, transaction_marker
 
 PARTITION = "t-0"
 TINY: dict[str, Any] = {"internal.segment.bytes": 300, "segment.index.bytes": 96, "index.interval.bytes": 0, "file.delete.delay.ms": 0}
 """About four batches a segment, an index entry for each but the first, files of deleted segments removed at once."""
 
 
-def make_batch(number: int, records: int = 1, size: int = 6) -> bytes:
+def make_batch(number: int, records: int = 1, size: int = 6, **settings: Any) -> bytes:
     """A batch whose records say which one it is."""
     rows = [(b"k%d" % (number % 5), b"%0*d." % (size, number * 10 + place), (), TIME + number * 7) for place in range(records)]
-    return NewBatch(rows).encode()
+    return NewBatch(rows, settings=BatchSettings(**settings)).encode()
 
 
 def placed(batch: bytes, offset: int, epoch: int) -> bytes:
@@ -72,6 +76,8 @@ class Session:
         self.settings: dict[str, object] = {**TINY, **(settings or {})}
         self.now_ms = TIME
         self.epoch = epoch
+        self.producers: dict[int, ProducerStory] = {}
+        """What those have done that send batches with ids, as far as the log still has it."""
         self._number = 0
         self._log: Log | None = None
         self.open()
@@ -136,6 +142,64 @@ class Session:
         batch = self.next_batch(records)
         self.do(Op("append", self._due([batch])), lambda: self.log.append(batch, leader_epoch=self.epoch))
 
+    def _next_of(self, producer_id: int, story: ProducerStory, records: int = 1, *, in_txn: bool) -> bytes:
+        """A producer's next batch."""
+        self._number += 1
+        settings = {"producer_id": producer_id, "producer_epoch": story.epoch, "base_sequence": story.next_sequence}
+        return make_batch(self._number, records, **settings, is_transactional=in_txn)
+
+    def send(self, producer_id: int, records: int = 1, *, in_txn: bool = False) -> None:
+        """One batch of a producer with an id."""
+        story = self.producers.setdefault(producer_id, ProducerStory())
+        batch = self._next_of(producer_id, story, records, in_txn=in_txn)
+        due = self._due([batch])
+        self.do(Op("append", due), lambda: self.log.append(batch, leader_epoch=self.epoch))
+        self._sent(due)
+
+    def send_run(self, producer_ids: Sequence[int]) -> None:
+        """One batch of each, in one call; of one that is named twice, two."""
+        stories = {producer_id: copy(self.producers[producer_id]) for producer_id in producer_ids}
+        batches = []
+        for producer_id in producer_ids:
+            story = stories[producer_id]
+            batches.append(self._next_of(producer_id, story, in_txn=story.is_open))
+            story.take_in(stored_batches(batches[-1])[0])
+        due = self._due(batches)
+        self.do(Op("append", due), lambda: self.log.append_run(batches, leader_epoch=self.epoch))
+        self._sent(due)
+
+    def send_again(self, producer_id: int) -> None:
+        """A producer's newest batch once more: it is answered as before, and nothing is written."""
+        newest = self.producers[producer_id].newest
+        assert newest is not None
+        self.do(Op("nothing"), lambda: self.log.append(newest.as_sent(), leader_epoch=self.epoch))
+
+    def end_txn(self, producer_id: int, control_type: ControlType, *, newer_epoch: bool = False) -> None:
+        """A marker; with a newer epoch as a coordinator does it that fences a producer."""
+        story = self.producers[producer_id]
+        marker = transaction_marker(
+            control_type,
+            producer_id=producer_id,
+            producer_epoch=story.epoch + newer_epoch,
+            coordinator_epoch=0,
+            timestamp_ms=TIME + self._number,
+        )
+        due = self._due([marker])
+        self.do(Op("append", due), lambda: self.log.append(marker, leader_epoch=self.epoch, origin="coordinator"))
+        self._sent(due)
+
+    def commit(self, producer_id: int) -> None:
+        """End a transaction."""
+        self.end_txn(producer_id, ControlType.COMMIT)
+
+    def abort(self, producer_id: int, *, newer_epoch: bool = False) -> None:
+        """End a transaction."""
+        self.end_txn(producer_id, ControlType.ABORT, newer_epoch=newer_epoch)
+
+    def _sent(self, batches: Sequence[Stored]) -> None:
+        for batch in batches:
+            self.producers[batch.producer_id].take_in(batch)
+
     def append_many(self, count: int) -> None:
         """One batch after the other."""
         for _ in range(count):
@@ -189,10 +253,13 @@ class Session:
     def truncate(self, offset: int) -> None:
         """Cut the end off."""
         self.do(Op("truncate", offset=offset), lambda: self.log.truncate_to(offset))
+        contents = [Path(segment.path_of(LOG)).read_bytes()[: segment.size_bytes] for segment in self.log.segments]
+        self.producers = producer_stories([batch for content in contents for batch in stored_batches(content)])
 
     def truncate_fully(self, offset: int) -> None:
         """Begin anew."""
         self.do(Op("truncate_fully", offset=offset), lambda: self.log.truncate_fully_and_start_at(offset))
+        self.producers = {}
 
     def delete_before(self, offset: int) -> None:
         """Move the start."""

@@ -16,6 +16,7 @@ from tests.support.crash_session import Session
 from tests.support.faulty_disk import FaultyDisk
 from tests.support.recording_disk import Recording, RecordingDisk
 from tidelog.errors import StorageError
+from tidelog.record.control import ControlType
 
 LONG_MAX = (1 << 63) - 1
 
@@ -236,6 +237,88 @@ def replace_by_two(session: Session) -> None:
     session.append()
 
 
+# Producers with ids
+
+
+def idempotent_appends(session: Session) -> None:
+    session.send(1)
+    session.send(2, records=2)
+    session.send_again(1)
+    session.send(1)
+    session.append()
+    session.send_run([1, 2, 1])
+    session.send(1)
+    session.send_again(2)
+
+
+def transactions(session: Session) -> None:
+    session.send(1, in_txn=True)
+    session.send(2, in_txn=True)
+    session.send(3)
+    session.abort(2)
+    session.send(1, in_txn=True)
+    session.commit(1)
+    session.send(2, in_txn=True)
+    session.abort(2, newer_epoch=True)
+    session.send(2, in_txn=True)
+
+
+def transactions_and_reopening(session: Session) -> None:
+    session.send(1, in_txn=True)
+    session.send(2)
+    session.reopen()
+    session.abort(1)
+    session.roll()
+    session.send(2, in_txn=True)
+    session.checkpoint()
+    session.close()
+
+
+def transactions_are_truncated(session: Session) -> None:
+    session.send(1, in_txn=True)
+    session.send(2, in_txn=True)
+    session.abort(2)
+    session.send(3)
+    session.commit(1)
+    session.send(2)
+    session.truncate(4)
+    session.abort(1)
+    session.send(4)
+    session.truncate(2)
+    session.commit(2)
+    session.send_run([1, 2])
+
+
+def transactions_are_deleted(session: Session) -> None:
+    session.send(1, in_txn=True)
+    session.send(2)
+    for _ in range(5):
+        session.send(3)
+    session.delete_segments(1)
+    session.abort(1)
+    session.send(2)
+    session.delete_before(7)
+    session.send(1)
+
+
+def a_torn_marker(session: Session) -> None:
+    disk = _faulty(session)
+    session.send(1, in_txn=True)
+    disk.shorten(1, size=20, on=".txnindex", then=errno.ENOSPC)
+    with _refused():
+        session.abort(1)
+    disk.shorten(1, size=40, on=".log", then=errno.ENOSPC)
+    with _refused():
+        session.abort(1)
+    session.commit(1)
+    session.send(1, in_txn=True)
+    disk.interrupt(1, kind="write", on=".log", moment="after")
+    with _refused(KeyboardInterrupt):
+        session.abort(1)
+    session.abort(1)
+    session.send(1)
+
+
 # Several threads
 
 
@@ -341,6 +424,16 @@ FAULTY = [
     Workload(failed_roll, has_faults=True),
     Workload(failed_roll_then_truncate, has_faults=True),
 ]
+PRODUCERS = [
+    Workload(idempotent_appends),
+    Workload(transactions),
+    Workload(transactions, {"internal.segment.bytes": 10_000}),
+    Workload(transactions_and_reopening),
+    Workload(transactions_are_truncated),
+    Workload(transactions_are_truncated, {"internal.segment.bytes": 10_000}),
+    Workload(transactions_are_deleted),
+    Workload(a_torn_marker, has_faults=True),
+]
 THREADED = [Workload(many_threads, sync_s=0.001, is_threaded=True)]
 
 
@@ -365,6 +458,43 @@ def random_workload(seed: int) -> Workload:
 
     work.__name__ = f"random {seed}"
     return Workload(work, settings)
+
+
+def random_producers(seed: int) -> Workload:
+    """The same with producers that have ids: half of the calls are theirs."""
+    drawn = random_workload(seed)
+    draw = random.Random(seed + 1_000_000)
+
+    def work(session: Session) -> None:
+        for _ in range(draw.randrange(8, 20)):
+            if draw.random() < 0.7:
+                _one_call_of_a_producer(session, draw)
+            else:
+                _one_call(session, draw)
+
+    work.__name__ = f"random producers {seed}"
+    return Workload(work, drawn.settings)
+
+
+def _one_call_of_a_producer(session: Session, draw: random.Random) -> None:
+    known = session.producers
+    if len(known) < 3 and draw.random() < 0.4:
+        # Never one that was there before: of those that a cut or a deletion took, the log may or may not know.
+        session.send(session.log.log_end_offset * 10 + 1 + max(known, default=0), in_txn=draw.random() < 0.6)
+        return
+    if not known:
+        return
+    producer_id = draw.choice(sorted(known))
+    story = known[producer_id]
+    call = draw.choice(["send", "send", "again", "end", "run"])
+    if call == "send":
+        session.send(producer_id, draw.choice([1, 1, 2]), in_txn=story.is_open or draw.random() < 0.4)
+    elif call == "again" and story.newest is not None:
+        session.send_again(producer_id)
+    elif call == "end":
+        session.end_txn(producer_id, draw.choice([ControlType.ABORT, ControlType.COMMIT]), newer_epoch=draw.random() < 0.2)
+    elif call == "run" and session.settings["internal.segment.bytes"] != 150:
+        session.send_run(draw.sample(sorted(known), draw.randrange(1, len(known) + 1)))
 
 
 def _one_call(session: Session, draw: random.Random) -> None:

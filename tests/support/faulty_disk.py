@@ -17,12 +17,12 @@ import errno
 import mmap
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 
-from tidelog.disk.disk import OS, Buffer, Disk, Entry
+from tidelog.disk.disk import OS, Buffer, Disk, Entry, Seen
 
 KINDS = (
     "open",
@@ -142,6 +142,12 @@ class FaultyDisk(Disk):
     def open(self, path: str, *, write: bool = False) -> int:
         return self._opening(Call("open", path), lambda: self._inner.open(path, write=write))
 
+    def open_plain(self, path: str) -> int:
+        return self._opening(Call("open", path), lambda: self._inner.open_plain(path))
+
+    def inode(self, fd: int) -> int:
+        return self._inner.inode(fd)
+
     def create(self, path: str, *, exclusive: bool = True) -> int:
         def work() -> int:
             with self._lock:
@@ -231,6 +237,12 @@ class FaultyDisk(Disk):
 
     def entries(self, path: str) -> list[Entry]:
         return self._calling(Call("list", path), lambda: self._inner.entries(path))
+
+    def names(self, path: str) -> Iterator[str]:
+        return self._calling(Call("list", path), lambda: iter(list(self._inner.names(path))))
+
+    def look(self, path: str) -> Iterator[Seen]:
+        return self._calling(Call("list", path), lambda: iter(list(self._inner.look(path))))
 
     def exists(self, path: str) -> bool:
         return self._inner.exists(path)

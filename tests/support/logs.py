@@ -72,7 +72,8 @@ def open_log(home: Path, config: dict[str, Any] | None = None, *, disk: Disk | N
     """A log with a clock that stands still, on a disk of its own, which must be a `FaultyDisk` to be asked for with `disk_of`."""
     options.setdefault("clock", FakeClock())
     options.setdefault("pool", FilePool(FaultyDisk() if disk is None else disk))
-    return Log.open(home / name, config=config, **options)
+    log: Log = Log.open(home / name, config=config, **options)
+    return log
 
 
 def pool_of(log: Log) -> FilePool:

@@ -12,7 +12,8 @@ import fcntl
 import mmap
 import os
 import shutil
-from collections.abc import Sequence
+import stat
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tidelog.errors import LockedError
@@ -30,6 +31,18 @@ class Entry(NamedTuple):
     is_directory: bool
     size_bytes: int
     mtime_ns: int
+
+
+class Seen(NamedTuple):
+    """A name in a directory that nobody vouches for: what lies there itself, not what a link leads to."""
+
+    name: str
+    kind: str
+    """file, directory, link or other (a pipe, a device, a socket)."""
+    size_bytes: int
+    mtime_ns: int = 0
+    inode: int = 0
+    """By which a file is known again, whatever its name has become."""
 
 
 class Disk:
@@ -50,6 +63,10 @@ class Disk:
     def size(self, fd: int) -> int:
         """Bytes in an open file."""
         return os.fstat(fd).st_size
+
+    def inode(self, fd: int) -> int:
+        """Which file it is, by number."""
+        return os.fstat(fd).st_ino
 
     def read(self, fd: int, size: int, position: int) -> bytes:
         """Up to `size` bytes; fewer at the end of the file."""
@@ -121,6 +138,35 @@ class Disk:
                     continue
                 found.append(Entry(entry.name, entry.is_dir(), status.st_size, status.st_mtime_ns))
         return found
+
+    def names(self, path: str) -> Iterator[str]:
+        """The names in a directory, one by one, with nothing said about what they are."""
+        with os.scandir(path) as scan:
+            for entry in scan:
+                yield entry.name
+
+    def look(self, path: str) -> Iterator[Seen]:
+        """What is in a directory, one by one: links are not followed, and what cannot be asked about is other."""
+        kinds = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
+        with os.scandir(path) as scan:
+            for entry in scan:
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                except OSError:
+                    yield Seen(entry.name, "other", 0)
+                    continue
+                kind = kinds.get(stat.S_IFMT(status.st_mode), "other")
+                yield Seen(entry.name, kind, status.st_size, status.st_mtime_ns, status.st_ino)
+
+    def open_plain(self, path: str) -> int:
+        """Open a file for reading that nobody vouches for: never waits for a pipe, and raises for all but plain files."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise OSError(errno.EINVAL, "not a plain file", path)
+        return fd
 
     def exists(self, path: str) -> bool:
         """Whether there is such a file or directory."""

@@ -1,7 +1,9 @@
 """What a fetch brings: bytes of one segment, as they are on disk."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from tidelog.log.aborted import AbortedFilter
+from tidelog.log.txn_index import AbortedTxn
 from tidelog.record.batch import RecordBatch
 from tidelog.record.headers import walk_headers
 from tidelog.record.kernel.record import Record
@@ -13,11 +15,13 @@ class Fetched:
     """The answer of one fetch.
 
     `data` begins with the batch that holds the asked offset, so it may begin with records below it, and may end inside a batch; `batches`
-    leaves a cut-off one out, and `records` also what lies below the asked offset and control records.
+    leaves a cut-off one out, and `records` also what lies below the asked offset, control records, and what was aborted, if the fetch was
+    asked to know.
     """
 
     __slots__ = (
         "_next_offset",
+        "aborted_transactions",
         "data",
         "high_watermark",
         "is_first_incomplete",
@@ -38,6 +42,7 @@ class Fetched:
         log_start_offset: int,
         high_watermark: int,
         log_end_offset: int,
+        aborted_transactions: Sequence[AbortedTxn] = (),
     ) -> None:
         self.data = data
         self.offset = offset
@@ -50,6 +55,8 @@ class Fetched:
         self.log_start_offset = log_start_offset
         self.high_watermark = high_watermark
         self.log_end_offset = log_end_offset
+        self.aborted_transactions = aborted_transactions
+        """Those that overlap the bytes, for isolation "committed"; there may be some that begin just behind them."""
         self._next_offset = -1
 
     @property
@@ -66,14 +73,20 @@ class Fetched:
         return read_batches(self.data)
 
     def records(self, *, topic: str | None = None, partition: int = -1) -> Iterator[Record]:
-        """The data records from the asked offset on; every CRC is checked."""
+        """The data records from the asked offset on, without those that were aborted; every CRC is checked."""
+        aborted = AbortedFilter(self.aborted_transactions)
         for batch in self.batches:
             batch.ensure_valid()
-            if batch.is_control:
+            if aborted.is_aborted(batch) or batch.is_control:
                 continue
             for record in batch.records(topic=topic, partition=partition):
                 if record.offset >= self.offset:
                     yield record
+
+    def without_data(self) -> "Fetched":
+        """The same answer, but that nothing was found."""
+        bounds = self.log_start_offset, self.high_watermark, self.log_end_offset
+        return Fetched(b"", self.offset, self.segment_base_offset, self.position, self.is_first_incomplete, *bounds)
 
     def __len__(self) -> int:
         return len(self.data)

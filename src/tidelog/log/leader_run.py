@@ -14,6 +14,8 @@ from tidelog.disk.disk import Buffer
 from tidelog.errors import TidelogError
 from tidelog.log.append_info import AppendInfo
 from tidelog.log.leader import prepare, timestamp_range
+from tidelog.log.producer_checks import check_producer, has_producer_id
+from tidelog.log.producer_state import Effect, Entries, ProducerState
 from tidelog.record.headers import FIELDS, BatchHeaders, walk_headers
 from tidelog.record.kernel.plain_batch import assign_plain_run
 from tidelog.record.survey import Scratch
@@ -23,21 +25,27 @@ from tidelog.record.views import byte_view, view
 class PreparedRun:
     """Batches as they will be stored, with the offsets they will have."""
 
-    __slots__ = ("append_time_ms", "headers", "parts")
+    __slots__ = ("append_time_ms", "effects", "headers", "parts")
 
-    def __init__(self, parts: list[Buffer], headers: BatchHeaders, append_time_ms: int) -> None:
+    def __init__(self, parts: list[Buffer], headers: BatchHeaders, append_time_ms: int, effects: list[Effect]) -> None:
         self.parts = parts
         """The bytes, two parts a batch."""
         self.headers = headers
         """Of these only positions, sizes, offsets and largest timestamps are known."""
         self.append_time_ms = append_time_ms
+        self.effects = effects
+        """What they change about their producers, those that have one."""
 
     def __len__(self) -> int:
         return len(self.headers)
 
     def __getitem__(self, batches: slice) -> "PreparedRun":
         first, last, _ = batches.indices(len(self))
-        return PreparedRun(self.parts[2 * first : 2 * last], self.headers[first:last], self.append_time_ms)
+        part = PreparedRun(self.parts[2 * first : 2 * last], self.headers[first:last], self.append_time_ms, [])
+        if self.effects and len(part):
+            lowest, highest = part.first_offset, part.last_offset
+            part.effects = [effect for effect in self.effects if lowest <= effect.last_offset <= highest]
+        return part
 
     @property
     def first_offset(self) -> int:
@@ -99,17 +107,19 @@ def prepare_run(
     next_offset: int,
     leader_epoch: int,
     now_ms: int,
-    is_client: bool,
     scratch: Scratch,
-) -> tuple[PreparedRun, TidelogError | None]:
-    """The batches up to the first that must not be appended, and why that one must not."""
+    producers: ProducerState,
+) -> tuple[PreparedRun, TidelogError | AppendInfo | None]:
+    """A client's batches up to the first that is not appended: why it must not be, or the answer to a duplicate."""
     lowest_ms, highest_ms = timestamp_range(config, now_ms)
     append_time_ms = now_ms if config.is_append_time else -1
-    takes_plain = is_client and config.compression_type in ("producer", "uncompressed")
+    takes_plain = config.compression_type in ("producer", "uncompressed")
     capacity = len(batches)
     flat = np.empty(len(FIELDS) * capacity, np.int64)
     parts: list[Buffer] = []
-    refusal: TidelogError | None = None
+    effects: list[Effect] = []
+    pending: Entries = {}
+    stop: TidelogError | AppendInfo | None = None
     done = 0
     while done < capacity:
         if takes_plain:
@@ -131,18 +141,21 @@ def prepare_run(
             if done == capacity:
                 break
             next_offset = int(flat[5 * capacity + done - 1]) + 1 if done else next_offset
+        batch = memoryview(batches[done])
         try:
             own_parts, size_bytes, first, last, newest_ms = prepare(
-                memoryview(batches[done]),
-                config,
-                next_offset=next_offset,
-                leader_epoch=leader_epoch,
-                now_ms=now_ms,
-                is_client=is_client,
-                scratch=scratch,
+                batch, config, next_offset=next_offset, leader_epoch=leader_epoch, now_ms=now_ms, is_client=True, scratch=scratch
             )
+            if has_producer_id(batch):
+                checked = check_producer(producers, batch, first, last, newest_ms, size_bytes, "client", pending)
+                if isinstance(checked, AppendInfo):
+                    stop = checked
+                    break
+                if checked is not None:
+                    effects.append(checked)
+                    pending[checked.entry.producer_id] = checked.entry
         except TidelogError as error:
-            refusal = error
+            stop = error
             break
         parts += own_parts if len(own_parts) == 2 else (own_parts[0], b"")
         flat[capacity + done], flat[4 * capacity + done], flat[5 * capacity + done], flat[7 * capacity + done] = (
@@ -156,4 +169,4 @@ def prepare_run(
     sizes = flat[capacity : capacity + done]
     ends = sizes.cumsum()
     flat[:done] = ends - sizes
-    return PreparedRun(parts, BatchHeaders(flat, capacity, 0, done, int(ends[-1]) if done else 0), append_time_ms), refusal
+    return PreparedRun(parts, BatchHeaders(flat, capacity, 0, done, int(ends[-1]) if done else 0), append_time_ms, effects), stop

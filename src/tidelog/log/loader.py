@@ -6,6 +6,7 @@
        get new indexes      (`recovery`)
     4  the end of the log is found in its last segment
     5  leader epochs are cut to the log
+    6  the state of producers is read from the newest snapshot, and from the batches behind it      (`producer_replay`)
 
 A torn tail of the last segment is what a crash leaves: it is cut off, kept aside in a file, and reported. A bad batch with data behind it
 is not: a roll makes the old segment durable before anything in the new one is acknowledged. Then loading stops with `DamagedLogError`
@@ -14,17 +15,19 @@ before it has changed anything. In the mode "kafka" everything from the bad batc
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidelog.config import LogConfig
 from tidelog.disk.file_pool import FilePool
-from tidelog.disk.names import LOG, OWN_SUFFIX, SEGMENT_KINDS, cut_file
+from tidelog.disk.names import LOG, OWN_SUFFIX, SEGMENT_KINDS, SNAPSHOT, cut_file
 from tidelog.errors import DamagedLogError, TidelogError
 from tidelog.log.leader_epoch_cache import LeaderEpochCache
 from tidelog.log.load_report import Cut, LoadReport, Progress
+from tidelog.log.producer_replay import rebuild, replay
+from tidelog.log.producer_state import ProducerState
 from tidelog.log.recovery import ScannedSegment, keep_aside, scan_segment, write_indexes
 from tidelog.log.segment import Segment
-from tidelog.log.segment_files import are_plausible, create_segment, find_segments
+from tidelog.log.segment_files import are_plausible, create_segment, find_segments, find_snapshots
 from tidelog.log.segment_read import find_last_batch
 from tidelog.log.split import split_segment
 from tidelog.log.swap import finish_or_undo
@@ -39,6 +42,7 @@ class LoadedLog:
     log_start_offset: int
     recovery_point: int
     epochs: LeaderEpochCache
+    producers: ProducerState
 
 
 @dataclass(slots=True)
@@ -57,8 +61,12 @@ class Loader:
     log_start_offset: int
     report: LoadReport
     """Filled while loading, so that what was done is known also when it raises."""
+    now_ms: int
+    producer_expiration_ms: int
     workers: int = 1
     progress: Callable[[Progress], None] | None = None
+    _snapshots: set[int] = field(default_factory=set)
+    """Offsets of the producer snapshots that there are."""
 
     def load(self) -> LoadedLog:
         """All the steps."""
@@ -70,7 +78,10 @@ class Loader:
             entries = disk.entries(self.directory)
             done = finish_or_undo(self.pool, self.directory, entries)
             report.actions += done
-            segments = find_segments(self.pool, self.directory, disk.entries(self.directory) if done else entries, report.actions)
+            if done:
+                entries = disk.entries(self.directory)
+            segments = find_segments(self.pool, self.directory, entries, report.actions)
+            self._snapshots = find_snapshots(entries)
             if not self._recover(segments, epochs, report):
                 break  # otherwise a segment was split, and all begins again
         next_offset = self._find_end(segments, epochs, report)
@@ -86,7 +97,17 @@ class Loader:
         epochs.truncate_start(self.log_start_offset)
         log_start_offset = max(self.log_start_offset, segments[0].base_offset)
         recovery_point = next_offset if self.is_clean else min(self.recovery_point, next_offset)
-        return LoadedLog(segments, next_offset, log_start_offset, max(recovery_point, log_start_offset), epochs)
+        for segment in segments:
+            # A log start above the checkpoint takes the recovery point with it, past segments whose new indexes are not synced.
+            if segment.base_offset in report.recovered_segments and segment.base_offset < log_start_offset:
+                segment.sync()
+        producers = self._producer_state()
+        producers.remove_strays(segment.base_offset for segment in segments)
+        rebuild(producers, segments, log_start_offset, next_offset, self.now_ms, is_clean=self.is_clean)
+        return LoadedLog(segments, next_offset, log_start_offset, max(recovery_point, log_start_offset), epochs, producers)
+
+    def _producer_state(self) -> ProducerState:
+        return ProducerState(self.pool.disk, self.directory, self._snapshots, expiration_ms=self.producer_expiration_ms)
 
     def _reaches(self, segments: list[Segment], place: int) -> bool:
         """Whether a segment has offsets at or above the recovery point."""
@@ -95,6 +116,8 @@ class Loader:
     def _has_good_indexes(self, segments: list[Segment], place: int) -> bool:
         """Whether the indexes can be used as they are. Kafka believes whatever there is, and only misses an `.index`."""
         segment = segments[place]
+        if any(entry.last_offset < segment.base_offset for entry in segment.txn_index.entries()):
+            return False
         if self.is_kafka_mode:
             return segment.has_index
         if segment.size_bytes == 0 and not segment.has_index:
@@ -123,7 +146,8 @@ class Loader:
                 for later in segments[:place:-1]:
                     self._set_aside(later, f"behind the damage in segment {segment.base_offset}", report)
                 del segments[place + 1 :]
-            self._apply(segment, scanned, epochs, report, is_after_crash=is_after_crash)
+            known = segments if is_after_crash else segments[:place]
+            self._apply(segment, scanned, known, epochs, report, is_after_crash=is_after_crash)
             (report.recovered_segments if is_after_crash else report.rebuilt_indexes).append(segment.base_offset)
             report.recovered_bytes += scanned.size_bytes
             done_bytes += scanned.size_bytes
@@ -162,15 +186,28 @@ class Loader:
                 yield segment, scanned
 
     def _apply(
-        self, segment: Segment, scanned: ScannedSegment, epochs: LeaderEpochCache, report: LoadReport, *, is_after_crash: bool
+        self,
+        segment: Segment,
+        scanned: ScannedSegment,
+        known: list[Segment],
+        epochs: LeaderEpochCache,
+        report: LoadReport,
+        *,
+        is_after_crash: bool,
     ) -> None:
-        """Cut off what is not sound, and write the indexes."""
+        """Cut off what is not sound, and write the indexes. `known` are the segments from which producers before it are learned."""
         latest = epochs.latest_epoch
         epochs.assign_many([(epoch, start) for epoch, start in scanned.epoch_starts if latest is None or epoch > latest])
         if not scanned.is_whole:
             reason = "the last batch is cut off" if scanned.error is None else str(scanned.error.what)
             self._cut(segment, scanned.valid_bytes, reason, report)
-        write_indexes(self.pool.disk, segment, scanned, is_durable=not is_after_crash)
+        producers = self._producer_state()
+        rebuild(producers, known, self.log_start_offset, segment.base_offset, self.now_ms, is_clean=False)
+        aborted = replay(producers, scanned.producers)
+        write_indexes(self.pool.disk, segment, scanned, aborted, is_durable=not is_after_crash)
+        producers.map_end_offset = scanned.next_offset
+        producers.take_snapshot()
+        self._snapshots = producers.snapshots
 
     def _cut(self, segment: Segment, position: int, reason: str, report: LoadReport) -> None:
         """Keep the bytes behind `position` aside, then cut the segment there."""
@@ -189,9 +226,10 @@ class Loader:
         else:
             disk.remove(segment.path_of(LOG))
         report.cuts.append(Cut(segment.base_offset, 0, segment.size_bytes, reason, name))
-        for kind in SEGMENT_KINDS[1:]:
+        for kind in (*SEGMENT_KINDS[1:], SNAPSHOT):
             if disk.exists(segment.path_of(kind)):
                 disk.remove(segment.path_of(kind))
+        self._snapshots.discard(segment.base_offset)
         segment.forget()
         disk.sync_directory(self.directory)
 
@@ -222,7 +260,7 @@ class Loader:
         end = 0 if found is None else found.position + found.size_bytes
         if end != last.size_bytes:
             scanned = self._scan(last)
-            self._apply(last, scanned, epochs, report, is_after_crash=False)
+            self._apply(last, scanned, segments[:-1], epochs, report, is_after_crash=False)
             return scanned.next_offset
         return last.base_offset if found is None else found.last_offset + 1
 
@@ -232,6 +270,9 @@ class Loader:
             self._set_aside(segment, f"the log starts at offset {self.log_start_offset}, behind its end", report)
         segments.clear()
         epochs.clear()
+        producers = self._producer_state()
+        producers.truncate_fully_and_start_at(self.log_start_offset)
+        self._snapshots = producers.snapshots
 
     def _damaged(self, segment: Segment, scanned: ScannedSegment, behind: list[Segment]) -> DamagedLogError:
         lost = sum(later.size_bytes for later in behind)

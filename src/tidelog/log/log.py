@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, overload
 from uuid import UUID
 
 from tidelog.config import LogConfig
@@ -36,10 +36,15 @@ from tidelog.log.load_report import LoadReport, Progress
 from tidelog.log.loader import Loader
 from tidelog.log.log_reading import LogReading
 from tidelog.log.maintenance import Maintenance
+from tidelog.log.read_only import ReadOnlyLog, open_read_only
 from tidelog.log.segment import Segment
 from tidelog.log.storage_errors import storage_error
 
 Clock = Callable[[], int]
+Settings = LogConfig | dict[str, Any] | None
+
+DEFAULT_PRODUCER_ID_EXPIRATION_MS = 86_400_000
+"""Kafka's `producer.id.expiration.ms`: how long a producer that is silent is remembered, by the time of its last batch."""
 
 
 def wall_clock() -> int:
@@ -61,12 +66,19 @@ class Log(LogReading):
         self.partition = writing.partition
         self.config = writing.config
 
+    @overload
+    @classmethod
+    def open(
+        cls, directory: str | os.PathLike[str], mode: Literal["r"], config: Settings = None, *, pool: FilePool = SHARED
+    ) -> ReadOnlyLog: ...
+
+    @overload
     @classmethod
     def open(
         cls,
         directory: str | os.PathLike[str],
         mode: Literal["a"] = "a",
-        config: LogConfig | dict[str, Any] | None = None,
+        config: Settings = None,
         clock: Clock | None = None,
         recovery: Literal["kafka"] | None = None,
         last_shutdown_clean: bool | None = None,
@@ -74,19 +86,45 @@ class Log(LogReading):
         log_start_offset: int | None = None,
         *,
         topic_id: UUID | None = None,
+        producer_id_expiration_ms: int = DEFAULT_PRODUCER_ID_EXPIRATION_MS,
         pool: FilePool = SHARED,
         workers: int = 1,
         progress: Callable[[Progress], None] | None = None,
         random: Random | None = None,
-    ) -> "Log":
-        """Open a partition directory, made if need be, named topic-partition, and own the directory above it.
+    ) -> "Log": ...
+
+    @classmethod
+    def open(
+        cls,
+        directory: str | os.PathLike[str],
+        mode: Literal["r", "a"] = "a",
+        config: Settings = None,
+        clock: Clock | None = None,
+        recovery: Literal["kafka"] | None = None,
+        last_shutdown_clean: bool | None = None,
+        recovery_point: int | None = None,
+        log_start_offset: int | None = None,
+        *,
+        topic_id: UUID | None = None,
+        producer_id_expiration_ms: int = DEFAULT_PRODUCER_ID_EXPIRATION_MS,
+        pool: FilePool = SHARED,
+        workers: int = 1,
+        progress: Callable[[Progress], None] | None = None,
+        random: Random | None = None,
+    ) -> "Log | ReadOnlyLog":
+        """Open a partition directory, named topic-partition.
+
+        With mode "r" only to read, beside whoever owns it: nothing is written, no lock is taken. With "a" it is made if need be, and the
+        directory above it is owned, by this process alone.
 
         What is not given is read from the checkpoints above. `recovery="kafka"` gives exactly a broker's outcome after a crash. Its way
         with damage, to drop what follows, is the default where `flush.messages` is not 1. `workers` is how many segments are recovered at a
         time. A `topic_id` is written to `partition.metadata` before anything else, or has to be the one that is there.
         """
+        if mode == "r":
+            return open_read_only(directory, config=config, pool=pool)
         if mode != "a":
-            raise ValueError(f"mode must be 'a', not {mode!r}")
+            raise ValueError(f"mode must be 'r' or 'a', not {mode!r}")
         settings = LogConfig.of(config)
         resolved = Path(directory).resolve()
         path = str(resolved)
@@ -117,6 +155,8 @@ class Log(LogReading):
                 recovery_point=recovery_point if recovery_point is not None else home.recovery_point(partition) or 0,
                 log_start_offset=log_start_offset if log_start_offset is not None else home.log_start_offset(partition) or 0,
                 report=report,
+                now_ms=(clock or wall_clock)(),
+                producer_expiration_ms=producer_id_expiration_ms,
                 workers=workers,
                 progress=progress,
             )

@@ -1,27 +1,34 @@
 """The reading side of a log: fetch by offset, look up by time, iterate. It takes no lock and changes nothing.
 
-What it works on is a `Readable`: a view of the segments, two bounds and a start, each replaced whole by whoever owns the log.
+What it works on is a `Readable`: a view of the segments, bounds and a start, each replaced whole by whoever owns the log. Up to which bound
+it goes is the isolation:
+
+    high_watermark   what cannot be taken back
+    committed        as far as every transaction is decided; aborted ones are named, and left out of records
+    log_end          whatever is there
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal, Protocol
 
 from tidelog.disk.names import TopicPartition
 from tidelog.errors import LogClosedError, OffsetOutOfRangeError
 from tidelog.log import time_lookup
+from tidelog.log.aborted import aborted_in
 from tidelog.log.fetched import Fetched
 from tidelog.log.positions import EARLIEST, LATEST, Position
-from tidelog.log.reading import iterate_batches, iterate_records
+from tidelog.log.reading import DEFAULT_POLL_S, Reading, iterate_batches, iterate_records
 from tidelog.log.segment import Segment
 from tidelog.log.segment_read import Slice, read_slice
 from tidelog.log.storage_errors import storage_error
 from tidelog.log.time_lookup import OffsetAndTimestamp
+from tidelog.log.txn_index import AbortedTxn
 from tidelog.log.view import Bound, View
 from tidelog.record.batch import RecordBatch
 from tidelog.record.kernel.record import Record
 from tidelog.record.legacy import LegacyBatch
 
-Isolation = Literal["log_end", "high_watermark"]
+Isolation = Literal["log_end", "high_watermark", "committed"]
 
 DEFAULT_MAX_BATCH_BYTES = 0x7FFFFFFF
 _MAX_TRIES = 100
@@ -39,6 +46,10 @@ class Readable(Protocol):
     @property
     def high_watermark(self) -> Bound:
         """The first offset that readers do not see, with its place."""
+
+    @property
+    def last_stable(self) -> Bound:
+        """The first offset that readers of committed records do not see, with its place."""
 
     def wait_for_writer(self) -> None:
         """Return when nobody is renaming files."""
@@ -80,6 +91,33 @@ class LogReading:
         """The first offset that readers do not see yet."""
         return self._state.high_watermark.offset
 
+    @property
+    def last_stable_offset(self) -> int:
+        """The first offset that readers of committed records do not see yet."""
+        return self._bound("committed", self._state.view).offset
+
+    def _bound(self, isolation: Isolation, view: View) -> Bound:
+        """Up to where an isolation goes. A log opened for reading may have to read batches to know."""
+        if isolation == "high_watermark":
+            return self._state.high_watermark
+        if isolation == "log_end":
+            return view.end
+        if isolation != "committed":
+            raise ValueError(f"isolation is 'high_watermark', 'committed' or 'log_end', not {isolation!r}")
+        for tries in range(1, _MAX_TRIES + 2):
+            try:
+                return self._state.last_stable
+            except OSError as error:
+                self._look_again(self._state.view, error, tries)
+        raise AssertionError("looking again raises in the end")
+
+    def refresh(self) -> None:
+        """Look what others have done to the log. The owner of a log knows."""
+
+    def is_outdated(self, fetched: Fetched) -> bool:
+        """Whether what was fetched is no longer what the log has there. For its owner's readers it always is."""
+        return False
+
     def fetch(
         self,
         offset: int,
@@ -91,7 +129,8 @@ class LogReading:
     ) -> Fetched:
         """Bytes from the batch that holds `offset` on, at most `max_bytes`, of one segment.
 
-        With `min_one` the first batch is whole even if it is larger, up to `max_batch_bytes`.
+        With `min_one` the first batch is whole even if it is larger, up to `max_batch_bytes`. With isolation "committed" the
+        answer names the aborted transactions that overlap it.
         """
         state = self._state
         tries = 0
@@ -100,13 +139,16 @@ class LogReading:
                 raise LogClosedError("the log is closed", path=self.directory)
             view = state.view
             watermark = state.high_watermark
-            bound = view.end if isolation == "log_end" else watermark
+            bound = watermark if isolation == "high_watermark" else self._bound(isolation, view)
             start, end_offset = state.log_start_offset, view.segments[-1].end[0]
             place = view.floor(offset)
             if offset < start or offset > end_offset or place < 0:
                 raise OffsetOutOfRangeError(offset=offset, log_start_offset=start, log_end_offset=end_offset, path=self.directory)
+            aborted: Sequence[AbortedTxn] = ()
             try:
                 found = _fetch(view, place, offset, max_bytes, bound, min_one, max_batch_bytes)
+                if isolation == "committed" and found is not None:
+                    aborted = aborted_in(view, found[0], offset, found[1].position + len(found[1].data))
             except OSError as error:
                 tries += 1
                 self._look_again(view, error, tries)
@@ -114,7 +156,7 @@ class LogReading:
             if found is None:
                 return Fetched(b"", offset, bound.base_offset, bound.position, False, start, watermark.offset, end_offset)
             segment, (data, position, is_incomplete) = found
-            return Fetched(data, offset, segment.base_offset, position, is_incomplete, start, watermark.offset, end_offset)
+            return Fetched(data, offset, segment.base_offset, position, is_incomplete, start, watermark.offset, end_offset, aborted)
 
     def offset_for_time(self, timestamp_ms: int, *, isolation: Isolation = "high_watermark") -> OffsetAndTimestamp | None:
         """The first record at or after a time. Negative values ask for Kafka's special offsets (`tidelog.log.time_lookup`).
@@ -127,7 +169,7 @@ class LogReading:
             if state.is_closed:
                 raise LogClosedError("the log is closed", path=self.directory)
             view = state.view
-            bound = view.end if isolation == "log_end" else state.high_watermark
+            bound = self._bound(isolation, view)
             try:
                 found = time_lookup.list_offset(view, timestamp_ms, state.log_start_offset, bound)
             except OSError as error:
@@ -169,9 +211,11 @@ class LogReading:
         *,
         isolation: Isolation = "high_watermark",
         when_overtaken: Literal["raise", "skip"] = "raise",
+        follow: bool = False,
+        poll_s: float = DEFAULT_POLL_S,
     ) -> Iterator[RecordBatch | LegacyBatch]:
-        """The batches from one position to another, each as a view. See `read`."""
-        return iterate_batches(self, start, end, isolation, when_overtaken)
+        """The batches of data from one position to another, each as a view. See `read`; a fetch has control batches too."""
+        return iterate_batches(self, start, end, Reading(isolation, when_overtaken, poll_s if follow else None))
 
     def read(
         self,
@@ -180,12 +224,15 @@ class LogReading:
         *,
         isolation: Isolation = "high_watermark",
         when_overtaken: Literal["raise", "skip"] = "raise",
+        follow: bool = False,
+        poll_s: float = DEFAULT_POLL_S,
     ) -> Iterator[Record]:
         """The records from one position up to, not including, another: offsets, times, EARLIEST, LATEST.
 
+        With `follow` it goes on at the end, and looks for more every `poll_s` seconds: up to `end`, or for ever if that is LATEST.
         If the log start offset overtakes the reading, `OffsetOutOfRangeError` says where the log starts now; with "skip" it goes on there.
         """
-        return iterate_records(self, start, end, isolation, when_overtaken)
+        return iterate_records(self, start, end, Reading(isolation, when_overtaken, poll_s if follow else None))
 
 
 def _fetch(

@@ -7,8 +7,10 @@ takes no more writes, and says why, until it is opened again and recovered.
 
 import errno
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from random import Random
 from typing import Any, NoReturn
 
@@ -16,9 +18,11 @@ from tidelog.config import LONG_MAX, LogConfig
 from tidelog.disk.file_pool import FilePool
 from tidelog.disk.log_directory import LogDirectory
 from tidelog.disk.names import TopicPartition
+from tidelog.disk.published_end import PublishedEnd
 from tidelog.errors import LogClosedError, LogFailedError, OffsetOutOfRangeError, StorageError
 from tidelog.log.group_commit import GroupCommit
 from tidelog.log.loader import LoadedLog
+from tidelog.log.producer_state import Effect
 from tidelog.log.roll import RollLimits, draw_jitter
 from tidelog.log.segment import Segment, SegmentEnd
 from tidelog.log.segment_read import find_offset
@@ -52,6 +56,7 @@ class LogState:
         self.pool = pool
         self.view = View.of(loaded.segments)
         self.epochs = loaded.epochs
+        self.producers = loaded.producers
         self.log_start_offset = loaded.log_start_offset
         self.recovery_point = loaded.recovery_point
         self.commit = GroupCommit(loaded.recovery_point)
@@ -73,6 +78,9 @@ class LogState:
         self._waits_for_disk = config.flush_messages < LONG_MAX or config.flush_ms < LONG_MAX
         self._activate(self.view.active, loaded.next_offset)
         self._high_watermark = self.view.end
+        self._published: PublishedEnd | None = None
+        self._stable_place: tuple[int, View | None, Bound] = (-1, None, self._high_watermark)
+        """Where the first unstable offset lies, for the view in which it was looked up."""
 
     def _activate(self, segment: Segment, next_offset: int) -> None:
         config = self.config
@@ -95,6 +103,8 @@ class LogState:
             self.home.checkpoint_recovery_point(self.partition, self.recovery_point)
         if self.config.is_durable:
             self.commit.wait_for(self.view.end.offset, self._sync_batches)
+        # A crash may have left a higher end than there is now.
+        self._publish_again(is_durable=True)
 
     # Failure
 
@@ -130,12 +140,38 @@ class LogState:
         """Cut off what an interrupted append left. If that fails, nobody knows what the file has."""
         self._guard_sync(self.view.active.settle)
 
-    def _roll_back(self, active: Segment, end: SegmentEnd, epochs: Any, error: BaseException) -> NoReturn:
+    def _index_aborted(self, active: Segment, effects: Sequence[Effect]) -> None:
+        """Write down aborted transactions, before their markers: an entry too many can be taken back, a marker cannot."""
+        for entry in self.producers.aborted_by(effects):
+            active.txn_index.append(entry)
+
+    def _apply(self, effects: Sequence[Effect]) -> None:
+        """Take over what the batches that were written change about their producers."""
+        producers = self.producers
+        producers.apply(effects)
+        if producers.unstable:
+            producers.forget_stable(self.high_watermark.offset)
+
+    def _take_snapshot(self, offset: int, *, is_durable: bool) -> None:
+        """Write down what is known about producers, now that the log goes up to `offset`."""
+        self.producers.map_end_offset = offset
+        try:
+            self.producers.take_snapshot(is_durable=is_durable)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            self.pool.drop_all()
+            self.producers.take_snapshot(is_durable=is_durable)
+
+    def _roll_back(self, active: Segment, end: SegmentEnd, epochs: Any, effects: Sequence[Effect], error: BaseException) -> NoReturn:
         """Undo an append that raised `error`, and raise it. `end` and `epochs` are what there was before."""
         if active.end is not end:
+            self._apply(effects)
             raise error  # an interrupt behind the write: the batch is in, and stays
         try:
             active.settle()
+            if effects:
+                active.txn_index.truncate_to(end[0])
             self._restore_epochs(epochs)
         except BaseException as second:
             self.fail(second)
@@ -204,9 +240,25 @@ class LogState:
         return end.offset
 
     def _show(self, end: Bound) -> None:
-        """Everything below `end` is durable: readers may see it. Called with the mutex of `commit` held."""
+        """Everything below `end` is durable: readers may see it, in other processes too. Called with the mutex of `commit` held."""
         if self.follows and end.offset > self._high_watermark.offset:
             self._high_watermark = end
+        with suppress(OSError):  # what is not published is not seen by others yet, and will be with the next commit
+            self._publish(end)
+
+    def _publish(self, end: Bound, *, is_durable: bool = False) -> None:
+        if self._published is None:
+            self._published = PublishedEnd.open_for_writing(self.pool.disk, self.directory)
+        self._published.publish(*end, self.log_start_offset, is_durable=is_durable)
+
+    def _publish_again(self, *, is_durable: bool = False) -> None:
+        """The log starts or ends elsewhere."""
+        self.commit.advance(0, lambda: self._publish(self._place(self.commit.flushed_end), is_durable=is_durable))
+
+    def _withhold(self, end: Bound) -> None:
+        """The log is about to be cut at `end`: nobody may be shown more, also after a crash."""
+        if end.offset < self.commit.flushed_end:
+            self.commit.advance(0, partial(self._publish, end, is_durable=True))
 
     def flush_if_due(self) -> bool:
         """Flush if `flush.ms` has passed since the last time and there is something to flush: whether it did."""
@@ -265,6 +317,21 @@ class LogState:
     def high_watermark(self) -> Bound:
         """The first offset that readers do not see, with its place."""
         return self.view.end if self.follows and not self.config.is_durable else self._high_watermark
+
+    @property
+    def last_stable(self) -> Bound:
+        """The first offset that readers of committed records do not see, with its place: no further than the first open transaction."""
+        watermark = self.high_watermark
+        first = self.producers.first_unstable_offset(watermark.offset)
+        if first is None or first >= watermark.offset:
+            return watermark
+        view = self.view
+        first = max(first, self.log_start_offset)
+        known_first, known_view, place = self._stable_place
+        if known_first != first or known_view is not view:
+            place = self._place(first)
+            self._stable_place = (first, view, place)
+        return place
 
     def set_high_watermark(self, offset: int) -> None:
         """See `Log.high_watermark`. What a durable log shows is made durable first."""

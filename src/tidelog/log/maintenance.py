@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from tidelog.disk.names import DELETED
 from tidelog.errors import OffsetOutOfRangeError, RefusedBatchError
+from tidelog.log.producer_replay import rebuild
 from tidelog.log.roll import RollReason
 from tidelog.log.segment import Segment
 from tidelog.log.segment_files import create_segment
@@ -39,11 +40,14 @@ class Maintenance(Writing):
                     # Before anything is cut: what is appended behind the cut is not flushed yet.
                     self.home.checkpoint_recovery_point(self.partition, offset)
                 if self.view.base_offsets[0] > offset:
+                    self._withhold(Bound(offset, offset, 0))
                     self._start_at(offset)
                 else:
                     self._cut_at(offset)
                 self.epochs.truncate_end(offset)
                 self._lower(offset)
+                self._reload_producers(end_offset)
+                self._publish_again()
             except OSError as error:
                 self.fail(error)
                 raise storage_error(error, self.directory, "truncating failed") from error
@@ -57,15 +61,31 @@ class Maintenance(Writing):
             self._check_writable()
             try:
                 self._settle()
+                self._withhold(Bound(offset, offset, 0))
                 self._start_at(offset)
                 self.epochs.clear()
+                self.producers.truncate_fully_and_start_at(offset)
                 self.log_start_offset = offset
                 self._high_watermark = self.view.end
                 self._lower(offset)
                 self.commit.move_to(offset)  # there is nothing below it that could be lost
+                self._publish_again()
             except OSError as error:
                 self.fail(error)
                 raise storage_error(error, self.directory, "truncating failed") from error
+
+    def _reload_producers(self, old_end_offset: int) -> None:
+        """Go back to what producers had done up to the new end."""
+        self.producers.map_end_offset = old_end_offset
+        rebuild(
+            self.producers,
+            self.view.segments,
+            self.log_start_offset,
+            self.view.end.offset,
+            self.clock(),
+            is_clean=False,
+            high_watermark=self.high_watermark.offset,
+        )
 
     def _cut_at(self, offset: int) -> None:
         """Drop segments above `offset`, and cut the one that holds it before the batch that does."""
@@ -74,8 +94,10 @@ class Maintenance(Writing):
         segment = view.segments[place]
         found = find_offset(segment, offset, segment.size_bytes)
         position = segment.size_bytes if found is None else found.position
+        end = Bound(offset, segment.base_offset, position)
         if self.high_watermark.offset > offset:
-            self._high_watermark = Bound(offset, segment.base_offset, position)  # before anything goes that readers could see
+            self._high_watermark = end  # before anything goes that readers could see
+        self._withhold(end)
         self.view = View.of(view.segments[: place + 1])
         self._delete_files(view.segments[:place:-1])  # from the end, so that a crash leaves no hole
         if segment is not view.active:
@@ -144,6 +166,9 @@ class Maintenance(Writing):
             # Written down before the epochs are trimmed, which loading repeats: batches that can be read always have their epoch.
             self._write_checkpoint()
             self.epochs.truncate_start(offset)
+            self.producers.map_end_offset = self.view.end.offset
+            self.producers.start_moved(offset)
+            self._publish_again()
         except OSError as error:
             raise storage_error(error, self.directory, "writing down the new start failed") from error
 
@@ -182,6 +207,7 @@ class Maintenance(Writing):
             if segment.stage == DELETED:
                 self.view = View.of(self.view.segments[1:])
                 self._to_remove = [*self._to_remove, (self.clock() + self.config.file_delete_delay_ms, segment)]
+        self.producers.set_aside([segment.base_offset])
 
     def _deletable(self, count: int) -> int:
         """How many of the first `count` segments lie below the high watermark as a whole."""
@@ -192,12 +218,13 @@ class Maintenance(Writing):
             count -= 1
         return count
 
-    def _delete_files(self, segments: Sequence[Segment]) -> None:
+    def _delete_files(self, segments: Sequence[Segment], replaced: Iterable[int] = ()) -> None:
         if not segments:
             return
         for segment in segments:
             segment.close_writers()
         old_to_deleted(self.pool.disk, self.directory, segments)
+        self.producers.set_aside({segment.base_offset for segment in segments} - set(replaced))
         due_ms = self.clock() + self.config.file_delete_delay_ms
         self._to_remove = [*self._to_remove, *((due_ms, segment) for segment in segments)]
         self.remove_due()
@@ -223,7 +250,7 @@ class Maintenance(Writing):
             try:
                 cleaned_to_swap(disk, self.directory, new)
                 self.view = View.of(sorted([*kept, *new], key=lambda segment: segment.base_offset))
-                self._delete_files(old)
+                self._delete_files(old, [segment.base_offset for segment in new])
                 swap_to_final(disk, self.directory, new)
             except BaseException as error:
                 # Half-way through the swap only a load can say which files count.
@@ -271,8 +298,12 @@ class Maintenance(Writing):
                     active = self.view.active
                     active.finish()
                     active.sync()
+                    self._take_snapshot(self.view.end.offset, is_durable=True)
                     self.pool.disk.sync_directory(self.directory)
                     self._write_checkpoint()
+                    if self._published is not None:
+                        self._published.withdraw()  # from here on the checkpoints say the same
+                        self.pool.disk.sync_directory(self.directory)
                     is_clean = True
         except OSError as error:
             if not self.is_closed:
@@ -281,6 +312,7 @@ class Maintenance(Writing):
             raise storage_error(error, self.directory, "closing failed; the log will be recovered when it is opened") from error
         finally:
             if is_last:
+                self._published = None
                 for segment in self.view.segments:
                     segment.forget()
                 try:

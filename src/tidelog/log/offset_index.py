@@ -10,7 +10,7 @@ import struct
 from typing import NamedTuple
 
 from tidelog.log.index import Index
-from tidelog.record.kernel.index_search import find_offset_from, locate_offset, offset_entry
+from tidelog.record.kernel.index_search import find_offset_from, find_position, locate_offset, offset_entry
 
 ENTRY = struct.Struct(">ii")
 
@@ -90,6 +90,20 @@ class OffsetIndex(Index):
         else:
             return None
         return OffsetPosition(self.base_offset + relative, position)
+
+    def first_at_or_behind(self, position: int) -> OffsetPosition | None:
+        """The first entry at a byte of the log or behind it, by which the search for aborted transactions is bounded.
+
+        As in Kafka the very first entry is passed over if it lies exactly there.
+        """
+        written, pending = self._tail
+        if written:
+            slot, relative, found = find_position(self._written_view(written), written, position)
+            if slot < 0:
+                relative, found = next((entry for entry in ENTRY.iter_unpack(pending) if entry[1] >= position), (-1, -1))
+        else:
+            _, relative, found = find_position(pending, len(pending) // ENTRY.size, position)
+        return None if found < 0 else OffsetPosition(self.base_offset + relative, found)
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at or above `offset`."""

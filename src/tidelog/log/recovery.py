@@ -7,16 +7,20 @@ threads at once where there are several; reading releases the interpreter, and s
 Indexes that nobody will look at again are written aside and renamed, so a crash while recovering leaves the old one or the new one.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from tidelog.disk.disk import Disk
 from tidelog.disk.file_pool import FilePool, OpenFile
-from tidelog.disk.names import INDEX, TIME_INDEX, rebuilt_file
+from tidelog.disk.names import INDEX, TIME_INDEX, TXN_INDEX, rebuilt_file
 from tidelog.errors import CorruptBatchError, TidelogError, UnsupportedMagicError
+from tidelog.log.producer_replay import producer_batches
+from tidelog.log.producers import Marker, ProducerBatch
 from tidelog.log.segment import Segment
 from tidelog.log.time_index import ENTRY as TIME_ENTRY
+from tidelog.log.txn_index import AbortedTxn
 from tidelog.record.headers import FIELDS, BatchHeaders, first_bad_checksum, walk_block
 from tidelog.record.indexing import IndexRun, index_batches
 from tidelog.record.outcomes import IndexStop
@@ -49,6 +53,8 @@ class ScannedSegment:
     epoch_starts: list[tuple[int, int]] = field(default_factory=list)
     """Leader epochs in the order met, with the base offset of their first batch."""
     max_timestamp_ms: int = -1
+    producers: list[ProducerBatch | Marker] = field(default_factory=list)
+    """What producers did, in order."""
 
     @property
     def is_whole(self) -> bool:
@@ -92,6 +98,7 @@ def scan_segment(segment: Segment, *, index_interval_bytes: int, is_kafka_mode: 
     if scanned.falls:
         scanned.valid_bytes, scanned.next_offset, scanned.batch_count = 0, segment.base_offset, 0
         scanned.offset_entries, scanned.time_entries = bytearray(), bytearray()
+        scanned.producers.clear()
     if scanned.error is not None:
         scanned.error.path = segment.file.path
     return scanned
@@ -114,7 +121,7 @@ def _scan_piece(
             if not is_kafka_mode:
                 part = _rising(part, file_position, scanned)
             if len(part):
-                _take(part, file_position, run, scanned)
+                _take(view, part, file_position, run, scanned)
                 position = int(part.end_position)
         if scanned.has_overflow or scanned.error is not None:
             return position
@@ -145,7 +152,7 @@ def _rising(headers: BatchHeaders, file_position: int, scanned: ScannedSegment) 
     return headers[:at]
 
 
-def _take(headers: BatchHeaders, file_position: int, run: IndexRun, scanned: ScannedSegment) -> None:
+def _take(view: memoryview, headers: BatchHeaders, file_position: int, run: IndexRun, scanned: ScannedSegment) -> None:
     start = file_position + int(headers.position[0])
     indexed = index_batches(headers, run, start, free_offset_slots=_UNLIMITED, free_time_slots=_UNLIMITED)
     if indexed.stop is IndexStop.OFFSET_OUT_OF_RANGE:
@@ -171,33 +178,37 @@ def _take(headers: BatchHeaders, file_position: int, run: IndexRun, scanned: Sca
     scanned.batch_count += len(headers)
     scanned.valid_bytes = file_position + int(headers.end_position)
     scanned.next_offset = int(headers.last_offset[-1]) + 1
+    scanned.producers += producer_batches(view, headers)
     epochs = headers.partition_leader_epoch
     changes = np.flatnonzero(np.diff(epochs, prepend=scanned.epoch_starts[-1][0] if scanned.epoch_starts else -1))
     for change in changes.tolist():
         scanned.epoch_starts.append((int(epochs[change]), int(headers.base_offset[change])))
 
 
-def write_indexes(disk: Disk, segment: Segment, scanned: ScannedSegment, *, is_durable: bool) -> None:
-    """Put the indexes that the scan built in the place of those that are there, where they differ.
+def write_indexes(disk: Disk, segment: Segment, scanned: ScannedSegment, aborted: Iterable[AbortedTxn], *, is_durable: bool) -> None:
+    """Put the indexes that the scan built in the place of those that are there, where they differ; `aborted` is for the transaction index.
 
     `is_durable`: they are synced and renamed, since nobody will look again. Above the recovery point that is not needed: it does not move
     before the indexes are synced, so after a crash they are built again.
     """
-    for kind, entries in ((INDEX, scanned.offset_entries), (TIME_INDEX, scanned.time_entries)):
+    txn_entries = b"".join(entry.pack() for entry in aborted)
+    for kind, entries in ((INDEX, scanned.offset_entries), (TIME_INDEX, scanned.time_entries), (TXN_INDEX, txn_entries)):
         content = bytes(entries)
         path = segment.path_of(kind)
         try:
             if disk.read_file(path) == content:
                 continue
         except FileNotFoundError:
-            pass
+            if kind == TXN_INDEX and not content:
+                continue
         if is_durable:
             aside = f"{segment.directory}/{rebuilt_file(segment.base_offset, kind)}"
             _write(disk, aside, content, is_durable)
             disk.rename(aside, path)
         else:
             _write(disk, path, content, is_durable)
-    segment.reindexed(len(scanned.offset_entries), len(scanned.time_entries))
+    had_txn_index = segment.txn_index.size_bytes is not None
+    segment.reindexed(len(scanned.offset_entries), len(scanned.time_entries), len(txn_entries) if txn_entries or had_txn_index else None)
     if is_durable:
         disk.sync_directory(segment.directory)
 

@@ -53,13 +53,16 @@ class Rolling(LogState):
         if self.config.is_durable:
             self._guard_sync(old.sync)
         segment = None
+        known_snapshots = frozenset(self.producers.snapshots)
         try:
+            self._take_snapshot(base_offset, is_durable=self.config.is_durable)
             segment = create_segment(self.pool, self.directory, base_offset)
             self._activate(segment, base_offset)
             self._guard_sync(partial(self.pool.disk.sync_directory, self.directory))
             self.view = View.of((*self.view.segments, segment))
         except BaseException:  # an interrupt too: the files of a segment that nobody uses must not stay
             self._discard(segment, base_offset)
+            self._discard_snapshot(base_offset, known_snapshots)
             raise
         old.close_writers()
         if self.config.is_durable:
@@ -84,6 +87,14 @@ class Rolling(LogState):
         except BaseException as error:
             self.fail(error)
             raise
+
+    def _discard_snapshot(self, offset: int, known: frozenset[int]) -> None:
+        """Take back a snapshot for a segment that was not begun: behind a gap it would lie in the future."""
+        producers = self.producers
+        if offset not in known:
+            producers.remove_snapshot(offset)
+        producers.map_end_offset = self.view.active.end[0]
+        producers.last_snapshot_offset = max(known, default=0)
 
     def roll(self) -> Segment:
         """See `Log.roll`."""

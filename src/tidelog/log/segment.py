@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from tidelog.disk.disk import Buffer
 from tidelog.disk.file_pool import FilePool, OpenFile, PooledFile
-from tidelog.disk.names import INDEX, LOG, TIME_INDEX, segment_file
+from tidelog.disk.names import INDEX, LOG, TIME_INDEX, TXN_INDEX, segment_file
 from tidelog.log.offset_index import OffsetIndex
 from tidelog.log.roll import RollReason, SegmentAge
 from tidelog.log.time_index import TimeIndex, TimestampOffset
+from tidelog.log.txn_index import TxnIndex
 from tidelog.record.headers import BatchHeaders
 from tidelog.record.indexing import IndexRun, index_batches
 from tidelog.record.layout import HEADER
@@ -48,10 +49,19 @@ class Segment:
         "pool",
         "stage",
         "time_index",
+        "txn_index",
     )
 
     def __init__(
-        self, pool: FilePool, directory: str, base_offset: int, *, size_bytes: int, index_bytes: int, time_index_bytes: int
+        self,
+        pool: FilePool,
+        directory: str,
+        base_offset: int,
+        *,
+        size_bytes: int,
+        index_bytes: int,
+        time_index_bytes: int,
+        txn_index_bytes: int | None = None,
     ) -> None:
         self.pool = pool
         self.directory = directory
@@ -61,6 +71,7 @@ class Segment:
         self.file = PooledFile(pool, self.path_of(LOG))
         self.index = OffsetIndex(pool, self.path_of(INDEX), base_offset, size_bytes=index_bytes)
         self.time_index = TimeIndex(pool, self.path_of(TIME_INDEX), base_offset, size_bytes=time_index_bytes)
+        self.txn_index = TxnIndex(pool, self.path_of(TXN_INDEX), size_bytes=txn_index_bytes)
         self.has_index = self.has_time_index = True
         """Whether the files were there when the segment was loaded."""
         self.end = SegmentEnd(-1, size_bytes)
@@ -277,12 +288,14 @@ class Segment:
         """Make its indexes durable, as far as they are written."""
         self.index.sync()
         self.time_index.sync()
+        self.txn_index.sync()
 
     def close_writers(self) -> None:
         """It is no longer active."""
         self._writer = None
         self.index.close_writer()
         self.time_index.close_writer()
+        self.txn_index.close_writer()
 
     def truncate_to_position(self, offset: int, position: int, now_ms: int) -> None:
         """Cut the `.log` at `position`, and drop index entries at or above `offset`, which is where the log goes on."""
@@ -291,6 +304,7 @@ class Segment:
         self.end = SegmentEnd(offset, position)
         self.index.truncate_to(offset)
         self.time_index.truncate_to(offset)
+        self.txn_index.truncate_to(offset)
         disk.truncate(self.writer.fd, position)
         self.is_unsettled = False
         if self._run is not None:
@@ -306,12 +320,13 @@ class Segment:
         self.pool.disk.sync(opened.fd)
         self.end = SegmentEnd(-1, position)
 
-    def reindexed(self, index_bytes: int, time_index_bytes: int) -> None:
+    def reindexed(self, index_bytes: int, time_index_bytes: int, txn_index_bytes: int | None = None) -> None:
         """Its index files are others now, of these sizes."""
         self.index.close()
         self.time_index.close()
         self.index = OffsetIndex(self.pool, self.path_of(INDEX), self.base_offset, size_bytes=index_bytes)
         self.time_index = TimeIndex(self.pool, self.path_of(TIME_INDEX), self.base_offset, size_bytes=time_index_bytes)
+        self.txn_index = TxnIndex(self.pool, self.path_of(TXN_INDEX), size_bytes=txn_index_bytes)
 
     def restaged(self, stage: str) -> None:
         """Its files have another suffix now."""
@@ -319,6 +334,7 @@ class Segment:
         self.file.path = self.path_of(LOG)
         self.index.renamed(self.path_of(INDEX))
         self.time_index.renamed(self.path_of(TIME_INDEX))
+        self.txn_index.path = self.path_of(TXN_INDEX)
 
     def forget(self) -> None:
         """Let go of its files."""

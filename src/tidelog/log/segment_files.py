@@ -6,6 +6,7 @@ from tidelog.disk.names import (
     INDEX,
     LOG,
     SEGMENT_KINDS,
+    SNAPSHOT,
     TEMPORARY_SUFFIX,
     TIME_INDEX,
     TXN_INDEX,
@@ -57,6 +58,12 @@ def find_segments(pool: FilePool, directory: str, entries: list[Entry], actions:
     return segments
 
 
+def find_snapshots(entries: list[Entry]) -> set[int]:
+    """The offsets of the producer snapshots."""
+    parsed = (parse_segment_file(entry.name) for entry in entries if not entry.is_directory)
+    return {found.base_offset for found in parsed if found is not None and found.kind == SNAPSHOT and not found.stage}
+
+
 def _segment(pool: FilePool, directory: str, base_offset: int, files: dict[str, Entry]) -> Segment:
     segment = Segment(
         pool,
@@ -65,6 +72,7 @@ def _segment(pool: FilePool, directory: str, base_offset: int, files: dict[str, 
         size_bytes=files[LOG].size_bytes,
         index_bytes=files[INDEX].size_bytes if INDEX in files else 0,
         time_index_bytes=files[TIME_INDEX].size_bytes if TIME_INDEX in files else 0,
+        txn_index_bytes=files[TXN_INDEX].size_bytes if TXN_INDEX in files else None,
     )
     segment.has_index = INDEX in files
     segment.has_time_index = TIME_INDEX in files

@@ -28,7 +28,7 @@ def split_segment(pool: FilePool, segment: Segment, config: LogConfig) -> list[S
         scanned = scan_segment(piece, index_interval_bytes=config.index_interval_bytes)
         for kind, entries in ((INDEX, scanned.offset_entries), (TIME_INDEX, scanned.time_entries)):
             _write(disk, piece.path_of(kind), bytes(entries))
-        piece.reindexed(len(scanned.offset_entries), len(scanned.time_entries))
+        piece.reindexed(len(scanned.offset_entries), len(scanned.time_entries), None)
         mtime_ns = disk.mtime_ns(segment.path_of(LOG))
         for kind in SEGMENT_KINDS[:3]:
             disk.set_mtime_ns(piece.path_of(kind), mtime_ns)

@@ -12,6 +12,9 @@ from tidelog.log.append_queue import AppendQueue, AppendRequest
 from tidelog.log.follower import check_batches, check_range, epoch_starts, first_offset, roll_base
 from tidelog.log.leader import Prepared, prepare, timestamp_range
 from tidelog.log.leader_run import PreparedRun, prepare_run, split
+from tidelog.log.producer_checks import check_producer, has_producer_id
+from tidelog.log.producer_replay import producer_batches
+from tidelog.log.producer_state import Effect, Entries
 from tidelog.log.rolling import Rolling
 from tidelog.log.segment import Segment
 from tidelog.record.headers import BatchHeaders
@@ -67,17 +70,28 @@ class Writing(Rolling):
             header, count, newest_ms = plain
             prepared = (header, batch[HEADER_SIZE:]), len(batch), next_offset, next_offset + count - 1, newest_ms
         parts, size_bytes, first, last, newest_ms = prepared
+        active = self._make_room(size_bytes, first, last, newest_ms, now_ms)
+        effects: tuple[Effect, ...] = ()
+        if has_producer_id(batch):
+            checked = check_producer(self.producers, batch, first, last, newest_ms, size_bytes, origin, {})
+            if isinstance(checked, AppendInfo):
+                return checked
+            if checked is not None:
+                effects = (checked,)
         info = tuple.__new__(AppendInfo, (first, last, newest_ms, append_time_ms, size_bytes))
         if request is not None:
             request.planned = info
-        active = self._make_room(size_bytes, first, last, newest_ms, now_ms)
         epochs = self.epochs
         before, end = epochs.entries, active.end
         try:
             epochs.assign(epoch, first)
+            if effects:
+                self._index_aborted(active, effects)
             active.append(parts, size_bytes, last, newest_ms)
+            if effects:
+                self._apply(effects)
         except BaseException as error:
-            self._roll_back(active, end, before, error)
+            self._roll_back(active, end, before, effects, error)
         return info
 
     def _prepare(self, batch: memoryview, epoch: int, next_offset: int, now_ms: int, origin: Origin) -> Prepared:
@@ -98,32 +112,42 @@ class Writing(Rolling):
 
     def append_run(self, batches: Sequence[Buffer] | Buffer, leader_epoch: int | None) -> list[AppendInfo]:
         """See `Log.append_run`."""
+        items = split(batches)
+        infos: list[AppendInfo] = []
+        refusal: TidelogError | None = None
         with self._lock:
             self._check_writable()
             epoch = self._epoch(leader_epoch)
-            run, refusal = self._prepare_run(split(batches), epoch)
-            infos = run.infos()
-            end_offset = infos[-1].last_offset + 1 if infos else 0
-            try:
-                self._append_run(run, epoch)
-            except TidelogError as error:
-                refusal, end_offset = error, self.view.active.end[0]
+            while len(infos) < len(items) and refusal is None:
+                run, stop = self._prepare_run(items[len(infos) :] if infos else items, epoch)
+                planned = run.infos()
+                try:
+                    self._append_run(run, epoch)
+                except TidelogError as error:
+                    stop = error
+                    end_offset = self.view.active.end[0]
+                    planned = [info for info in planned if info.last_offset < end_offset]
+                infos += planned
+                if isinstance(stop, AppendInfo):
+                    infos.append(stop)
+                else:
+                    refusal = stop
         if infos:
-            self._acknowledge(end_offset)
+            self._acknowledge(max(info.last_offset for info in infos) + 1)
         if refusal is not None:
-            refusal.appended = tuple(info for info in infos if info.last_offset < end_offset)  # type: ignore[attr-defined]
+            refusal.appended = tuple(infos)  # type: ignore[attr-defined]
             raise refusal
         return infos
 
-    def _prepare_run(self, batches: list[Buffer], epoch: int) -> tuple[PreparedRun, TidelogError | None]:
+    def _prepare_run(self, batches: list[Buffer], epoch: int) -> tuple[PreparedRun, TidelogError | AppendInfo | None]:
         return prepare_run(
             batches,
             self.config,
             next_offset=self.view.active.end[0],
             leader_epoch=epoch,
             now_ms=self.clock(),
-            is_client=True,
             scratch=self._scratch,
+            producers=self.producers,
         )
 
     def _append_run(self, run: PreparedRun, epoch: int) -> None:
@@ -137,9 +161,13 @@ class Writing(Rolling):
             before, end = self.epochs.entries, active.end
             try:
                 self.epochs.assign(epoch, rest.first_offset)
+                if rest.effects:
+                    self._index_aborted(active, rest.effects)
                 active.append_batches(rest.parts, rest.headers)
+                if rest.effects:
+                    self._apply(rest.effects)
             except BaseException as error:
-                self._roll_back(active, end, before, error)
+                self._roll_back(active, end, before, rest.effects, error)
             done += count
 
     def _room_for(self, run: PreparedRun) -> tuple[Segment, int]:
@@ -235,13 +263,28 @@ class Writing(Rolling):
         if fitting < len(room):
             room = room[:fitting]
             data = batches[int(room.position[0]) : room.end_position]
+        effects = self._check_producers(batches, room)
         before, end = self.epochs.entries, active.end
         try:
             self.epochs.assign_many(epoch_starts(room))
+            if effects:
+                self._index_aborted(active, effects)
             active.append_batches([data], room)
+            if effects:
+                self._apply(effects)
         except BaseException as error:
-            self._roll_back(active, end, before, error)
+            self._roll_back(active, end, before, effects, error)
         return len(room)
+
+    def _check_producers(self, batches: memoryview, headers: BatchHeaders) -> list[Effect]:
+        """What a follower's batches change; epochs and sequences were checked by the leader."""
+        effects: list[Effect] = []
+        pending: Entries = {}
+        for batch in producer_batches(batches, headers):
+            effect = self.producers.check(batch, "replication", pending)
+            pending[batch.producer_id] = effect.entry
+            effects.append(effect)
+        return effects
 
     @staticmethod
     def _index_room(segment: Segment, wanted: int) -> int:

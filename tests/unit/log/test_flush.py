@@ -230,35 +230,39 @@ def test_a_file_that_cannot_be_opened_for_the_sync(tmp_path: Path) -> None:
 
 def test_an_append_that_is_cut_off_does_not_wait_forever(tmp_path: Path) -> None:
     """A truncation between an append and its sync: the offset waited for will never be durable."""
-    clock = FakeClock()
-    log = open_log(tmp_path, clock=clock)
+    log = open_log(tmp_path)
     for number in range(10):
         log.append(numbered(number))
-    others: list[threading.Thread] = []
+    queue = state_of(log).queue
+    acknowledge = queue._acknowledge
+    cuts: list[threading.Thread] = []
 
-    def hook() -> int:
-        if threading.current_thread().name == "waits" and state_of(log).commit._mutex.locked() and not others:
-            others.append(threading.Thread(target=log.truncate_to, args=(5,)))
-            others[0].start()
-            while log.log_end_offset != 5:
-                time.sleep(0.001)
-        return clock.now_ms
+    def cut_first(end_offset: int) -> None:
+        if not cuts:
+            cuts.append(threading.Thread(target=log.truncate_to, args=(5,)))
+            cuts[0].start()
+            cuts[0].join(5)
+        acknowledge(end_offset)
 
-    state_of(log).clock = hook
+    queue._acknowledge = cut_first
+    errors: list[StorageError] = []
 
     def append() -> None:
-        with contextlib.suppress(StorageError):
+        try:
             log.append(numbered(10))
+        except StorageError as error:
+            errors.append(error)
 
-    waits = threading.Thread(target=append, name="waits", daemon=True)
+    waits = threading.Thread(target=append, daemon=True)
     waits.start()
     waits.join(5)
     is_stuck = waits.is_alive()
     if is_stuck:  # let it go, so that the session can end
         state_of(log).fail(RuntimeError("the test gave up"))
         waits.join(5)
-    others[0].join(5)
     assert not is_stuck
+    assert "cut off" in str(errors[0])
+    assert log.log_end_offset == 5
     check_log(log)
     log.close()
 

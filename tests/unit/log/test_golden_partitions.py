@@ -17,12 +17,9 @@ PART_AT = {
 LEGACY_APPENDS = {"legacy", "legacy-v1"}
 """Made by a call that only Kafka's tests have; `legacy-from-disk` goes on with what it wrote."""
 
-PRODUCER_STATE = {"producers", "producers-duplicate-rolls", "transactions"}
-"""Appends that are judged by what a producer appended before."""
-
 
 def cases() -> list[Path]:
-    return [folder for folder in golden_cases("partitions") if folder.name not in LEGACY_APPENDS | PRODUCER_STATE]
+    return [folder for folder in golden_cases("partitions") if folder.name not in LEGACY_APPENDS]
 
 
 @pytest.mark.parametrize("folder", cases(), ids=lambda folder: folder.name)

@@ -162,5 +162,5 @@ def test_a_log_dropped_open_says_so(tmp_path: Path) -> None:
 
 def test_only_append_mode(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="mode must be"):
-        Log.open(tmp_path / "tide-0", mode="w")  # type: ignore[arg-type]
+        Log.open(tmp_path / "tide-0", mode="w")  # type: ignore[call-overload]
     assert list(tmp_path.iterdir()) == []

@@ -69,13 +69,14 @@ def assign_run(batches: Sequence[Buffer], config: LogConfig, *, first: int = 0) 
 
 
 def expected_run(batches: Sequence[Buffer], config: LogConfig, *, first: int = 0) -> tuple[int, list[bytes], Int64Array]:
-    """The same from batches taken one by one, each of which the leader's long way has to store alike."""
+    """The same from batches taken one by one, each of which the leader's long way has to store alike. A producer's are not for a run."""
     parts: list[bytes] = []
     fields = np.full((len(FIELDS), len(batches)), UNSET, np.int64)
     next_offset = NEXT
     for index in range(first, len(batches)):
         plain = assign_alone(batches[index], config, next_offset)
-        if plain is None:
+        has_producer_id = len(batches[index]) > 43 and bytes(batches[index])[43] < 0x80
+        if plain is None or has_producer_id:
             return index, parts, fields
         header, count, max_timestamp_ms = plain
         data = bytes(batches[index])
@@ -106,6 +107,7 @@ ROWS = [(b"k", b"v", (), TIME), (b"k", None, (("h", b"x"),), TIME + 7), (b"", b"
 PLAIN = encode_batches(ROWS)
 UNTIMED = encode_batches([(b"k", b"v", (), -1)])
 MARKED = encode_batches(ROWS[:2], producer_id=2**34, producer_epoch=3, base_sequence=8, is_transactional=True)
+SHORT = encode_batches(ROWS[:2])
 MISDATED = patched(PLAIN, 35, struct.pack(">q", TIME + 8))
 KEYLESS = encode_batches([(None, b"v", (), TIME)])
 RECORD = varint(10) + b"\x00" + varint(0) + varint(0) + varint(1) + b"k" + varint(3) + b"val" + varint(0)
@@ -145,7 +147,7 @@ NOT_PLAIN = {
 }
 
 
-@pytest.mark.parametrize("batch", [PLAIN, UNTIMED, MARKED, MISDATED, KEYLESS, with_offset_deltas(0, 1, 2)])
+@pytest.mark.parametrize("batch", [PLAIN, UNTIMED, SHORT, MISDATED, KEYLESS, with_offset_deltas(0, 1, 2)])
 @pytest.mark.parametrize("make", [bytes, bytearray, memoryview])
 def test_plain_batches(make: type[Buffer], batch: bytes) -> None:
     assert check_run([make(batch)], LOOSE) == 1
@@ -180,7 +182,7 @@ def test_not_plain(make: type[Buffer], name: str) -> None:
     assert assign_alone(batch, LOOSE) is None
     assert check_run([PLAIN, batch, PLAIN], LOOSE) == 1
     assert check_run([batch, PLAIN], LOOSE) == 0
-    assert check_run([batch, PLAIN, MARKED], LOOSE, first=1) == 3
+    assert check_run([batch, PLAIN, SHORT], LOOSE, first=1) == 3
 
 
 @pytest.mark.parametrize(
@@ -210,16 +212,16 @@ def test_limits_are_inclusive() -> None:
 @pytest.mark.parametrize("first", range(5))
 def test_a_run_of_all_kinds_of_buffers(first: int) -> None:
     surrounded = memoryview(b"\xff" * 3 + PLAIN + b"\xff")
-    assert check_run([PLAIN, bytearray(MARKED), surrounded[3:-1], memoryview(bytearray(MISDATED))], LOOSE, first=first) == 4
+    assert check_run([PLAIN, bytearray(SHORT), surrounded[3:-1], memoryview(bytearray(MISDATED))], LOOSE, first=first) == 4
 
 
 def test_the_rows_of_the_fields() -> None:
-    stopped, parts, fields = assign_run([PLAIN, MARKED, NOT_PLAIN["control"], PLAIN], LOOSE)
+    stopped, parts, fields = assign_run([PLAIN, SHORT, NOT_PLAIN["control"], PLAIN], LOOSE)
     assert stopped == 2
-    assert [len(part) for part in parts] == [61, len(PLAIN) - 61, 61, len(MARKED) - 61]
+    assert [len(part) for part in parts] == [61, len(PLAIN) - 61, 61, len(SHORT) - 61]
     written = {row: values for row, values in enumerate(fields.tolist()) if values != [UNSET] * 4}
     assert written == {
-        1: [len(PLAIN), len(MARKED), UNSET, UNSET],
+        1: [len(PLAIN), len(SHORT), UNSET, UNSET],
         4: [NEXT, NEXT + 3, UNSET, UNSET],
         5: [NEXT + 2, NEXT + 4, UNSET, UNSET],
         7: [TIME + 7, TIME + 7, UNSET, UNSET],
@@ -249,3 +251,8 @@ def test_what_the_caller_must_not_do(first: int, room: int) -> None:
         assign_plain_run(crc32c, [PLAIN, PLAIN], first, *rules_of(LOOSE), NEXT, EPOCH, -1, parts, view(fields), SCRATCH.fault)
     assert parts == []
     assert (fields == UNSET).all()
+
+
+def test_a_run_stops_at_a_producer() -> None:
+    assert assign_alone(MARKED, LOOSE, NEXT) is not None
+    assert check_run([PLAIN, MARKED, PLAIN], LOOSE) == 1

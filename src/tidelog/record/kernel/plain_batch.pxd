@@ -7,7 +7,7 @@ from tidelog.record.kernel.headers cimport memory_view
 from tidelog.record.kernel.index_search cimport read_i32, read_i64
 from tidelog.record.kernel.records cimport survey
 
-cdef int64_t HEADER_SIZE, ATTRIBUTES_POSITION, NOT_PLAIN_BITS, UNSIGNED
+cdef int64_t HEADER_SIZE, ATTRIBUTES_POSITION, PRODUCER_ID_POSITION, NOT_PLAIN_BITS, UNSIGNED
 
 cpdef assign_plain(
     crc32c, const uint8_t[::1] batch, int64_t max_bytes, int64_t lowest_ms, int64_t highest_ms, bint needs_keys, int64_t next_offset,

@@ -22,6 +22,7 @@ Checksum = Callable[..., int]
 
 HEADER_SIZE = 61
 ATTRIBUTES_POSITION = 21
+PRODUCER_ID_POSITION = 43  # its first byte has the sign
 NOT_PLAIN_BITS = 0x2F  # codec, append time, control
 UNSIGNED = 0x100000000
 
@@ -115,7 +116,9 @@ def assign_plain_run(
     fields: Any,
     fault: Any,
 ) -> int:
-    """Assign to `batches` from `first` on, up to the first that is not plain: which one that is, or how many there are.
+    """Assign to `batches` from `first` on, up to the first that is not plain, or has a producer id: its place, or how many there are.
+
+    Whether a producer may append depends on what it appended before, and a duplicate is not appended at all: that is not for here.
 
     The bytes to write go into `parts`, a header and a payload for each. The rows of `fields`, a header array with a column for each batch
     of `batches`, become size, offsets and largest timestamp.
@@ -129,6 +132,8 @@ def assign_plain_run(
         batch = following
         if at + 1 < capacity:
             following = batches[at + 1]
+        if len(batch) > PRODUCER_ID_POSITION and batch[PRODUCER_ID_POSITION] < 0x80:
+            break
         plain = assign_before(
             crc32c,
             batch,

@@ -1,0 +1,107 @@
+"""One partition, from its first segment to its last."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from tidelog.disk.disk import Disk
+from tidelog.disk.names import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    PARTITION_METADATA,
+    SNAPSHOT,
+    parse_partition,
+    segment_file,
+)
+from tidelog.inspection.batch_checks import Bounds
+from tidelog.inspection.directory_checks import PartitionFiles
+from tidelog.inspection.finding import NOTHING, RECOVERY, REPAIR, Finding, limited
+from tidelog.inspection.producer_checks import ProducerChecks
+from tidelog.inspection.segment_checks import LogContext, SegmentChecks
+from tidelog.inspection.side_file_checks import check_metadata, load_checkpoint, load_epochs, load_snapshot
+
+Progress = Callable[[int], None]
+
+
+@dataclass(slots=True)
+class PartitionChecks:
+    """Checks one partition, once. Afterwards `first_base` and `end_offset` say where the log begins and ends."""
+
+    disk: Disk
+    files: PartitionFiles
+    level: str
+    now_ms: int
+    progress: Progress | None = None
+    first_base: int | None = None
+    end_offset: int = 0
+    vanished: list[int] = field(default_factory=list)
+    """Segments that were gone when it came to them."""
+
+    def run(self) -> Iterator[Finding]:
+        """All findings about what is in the files."""
+        directory = self.files.directory
+        epochs, findings = load_epochs(self.disk, f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
+        yield from findings
+        yield from limited(epochs.check_order())
+        yield from check_metadata(self.disk, f"{directory}/{PARTITION_METADATA}")
+        bases = sorted(self.files.segments)
+        yield from limited(self._old_snapshots(bases), by_file=False)
+        if not bases:
+            return
+        self.first_base = self.end_offset = bases[0]
+        bounds = Bounds("", bases[0], None, self.now_ms, bases[0] - 1)
+        snapshots = [offset for offset in self.files.snapshots if offset >= bases[0]]
+        known_from = max(bases[0], self._log_start_offset(), epochs.entries[0].start_offset if epochs.entries else 0)
+        log = LogContext(self.disk, self.files, self.level, known_from, bounds, ProducerChecks(), epochs, snapshots, self.vanished)
+        empty = 0
+        first_offset: int | None = None
+        for place, base_offset in enumerate(bases):
+            next_base = bases[place + 1] if place + 1 < len(bases) else None
+            yield from limited(log.check_snapshots(base_offset))
+            segment = SegmentChecks(log, base_offset, next_base)
+            yield from limited(segment.run())
+            if first_offset is None:
+                first_offset = segment.first_offset
+            empty += segment.size_bytes == 0 and next_base is not None
+            self.end_offset = max(self.end_offset, bounds.last_offset + 1)
+            if self.progress is not None:
+                self.progress(segment.size_bytes)
+        if empty:
+            what = f"{empty} segments without a batch before the last one, as compaction may leave them"
+            yield Finding("note", "empty-segments", directory, what, NOTHING)
+        yield from limited(log.check_snapshots(self.end_offset))
+        yield from limited(self._snapshots_beyond(snapshots), by_file=False)
+        yield from limited(epochs.check_end(first_offset, self.end_offset))
+        if LEADER_EPOCH_CHECKPOINT not in self.files.others and bounds.last_epoch >= 0:
+            path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
+            yield Finding("warning", "epochs-missing", path, "batches have leader epochs, but there is no file of them", REPAIR)
+
+    def _log_start_offset(self) -> int:
+        """Where the log starts by the checkpoint above it, since nothing below is replayed; 0 if that does not say."""
+        root, _, name = self.files.directory.rpartition("/")
+        partition = parse_partition(name)
+        if partition is None:
+            return 0
+        return load_checkpoint(self.disk, f"{root or '.'}/{LOG_START_OFFSET_CHECKPOINT}")[0].get(partition, 0)
+
+    def _old_snapshots(self, bases: list[int]) -> Iterator[Finding]:
+        """Those below the log can only be parsed."""
+        for offset in self.files.snapshots:
+            if not bases or offset < bases[0]:
+                yield from load_snapshot(self.disk, self.path(offset, SNAPSHOT))[1]
+
+    def _snapshots_beyond(self, snapshots: list[int]) -> Iterator[Finding]:
+        for offset in snapshots:
+            path = self.path(offset, SNAPSHOT)
+            _, findings = load_snapshot(self.disk, path)
+            yield from findings
+            what = "a producer snapshot behind the end of the log"
+            yield Finding("warning", "snapshot-beyond-end", path, what, RECOVERY, None, offset, f"at most {self.end_offset}", offset)
+
+    def path(self, base_offset: int, kind: str) -> str:
+        """A file of a segment."""
+        return f"{self.files.directory}/{segment_file(base_offset, kind)}"
+
+
+def only_about(findings: Iterable[Finding], paths: set[str]) -> Iterator[Finding]:
+    """The findings about certain files."""
+    return (finding for finding in findings if finding.path in paths)

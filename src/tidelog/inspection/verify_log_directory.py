@@ -1,0 +1,176 @@
+"""Verify a whole log directory: its partitions, and the files at its root held against them."""
+
+import re
+from collections.abc import Iterator
+from os import PathLike, fspath
+
+from tidelog.disk.directory_state import CLUSTER_METADATA
+from tidelog.disk.disk import OS, Disk
+from tidelog.disk.names import (
+    CLEAN_SHUTDOWN,
+    CLEANER_CHECKPOINT,
+    LOCK,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_CHECKPOINT,
+    TEMPORARY_SUFFIX,
+    TopicPartition,
+    is_set_aside,
+    parse_partition,
+)
+from tidelog.errors import LogNotFoundError, TidelogError
+from tidelog.inspection.finding import NOTHING, RECOVERY, REPAIR, Finding, Severity, limited
+from tidelog.inspection.partition_checks import Progress
+from tidelog.inspection.side_file_checks import load_checkpoint, read_side_file, unreadable
+from tidelog.inspection.verify import Level, PartitionVerify, check_level
+
+META_PROPERTIES = "meta.properties"
+BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
+REMOTE_INDEX_CACHE = "remote-log-index-cache"
+STORE_FILE = "tidelog.json"
+
+_CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, REPLICATION_CHECKPOINT, CLEANER_CHECKPOINT)
+_KNOWN_FILES = {*_CHECKPOINTS, CLEAN_SHUTDOWN, LOCK, META_PROPERTIES, BOOTSTRAP_CHECKPOINT, STORE_FILE}
+_UUID = re.compile(r"[A-Za-z0-9_-]{22}\Z")
+_NUMBER = re.compile(r"[0-9]{1,10}\Z")
+_REQUIRED = {0: (), 1: ("cluster.id", "node.id")}
+
+
+def verify_log_directory(
+    path: str | PathLike[str],
+    *,
+    level: Level = "everything",
+    now_ms: int | None = None,
+    disk: Disk = OS,
+    progress: Progress | None = None,
+) -> Iterator[Finding]:
+    """What is wrong with a log directory and with all partitions in it.
+
+    Raises `LogNotFoundError` if it is not there; whatever is wrong inside of it is a finding.
+    """
+    check_level(level)
+    return _verify(fspath(path).rstrip("/") or "/", level, now_ms, disk, progress)
+
+
+def _verify(root: str, level: Level, now_ms: int | None, disk: Disk, progress: Progress | None) -> Iterator[Finding]:
+    partitions: list[TopicPartition] = []
+    others: list[str] = []
+    names: set[str] = set()
+    yield from limited(_sort_out(root, disk, partitions, others, names), by_file=False)
+    if META_PROPERTIES in names:
+        yield from _check_meta_properties(disk, f"{root}/{META_PROPERTIES}")
+    if CLEAN_SHUTDOWN in names:
+        yield from _check_clean_shutdown(disk, f"{root}/{CLEAN_SHUTDOWN}")
+    ends: dict[TopicPartition, tuple[int | None, int]] = {}
+    for name in (*sorted(map(str, partitions)), *sorted(others)):
+        checks = PartitionVerify(f"{root}/{name}", level=level, now_ms=now_ms, disk=disk, progress=progress)
+        try:
+            yield from checks.run()
+        except LogNotFoundError:
+            continue  # deleted meanwhile, or a link that leads nowhere, which is told above
+        partition = parse_partition(name)
+        if partition is not None:
+            ends[partition] = checks.first_base, checks.end_offset
+    for name in _CHECKPOINTS:
+        yield from limited(_check_checkpoint(disk, root, name, ends))
+
+
+def _sort_out(root: str, disk: Disk, partitions: list[TopicPartition], others: list[str], names: set[str]) -> Iterator[Finding]:
+    try:
+        for seen in disk.look(root):
+            path = f"{root}/{seen.name}"
+            if seen.kind == "link":
+                yield Finding("note", "symbolic-link", path, "a symbolic link: it is read as what it leads to", NOTHING)
+            partition = parse_partition(seen.name) if seen.name.isascii() else None
+            if seen.kind == "file":
+                names.add(seen.name)
+                yield from _other_file(path, seen.name)
+            elif seen.kind == "other":
+                yield Finding("warning", "not-a-file", path, "neither a file nor a directory", "removing it")
+            elif partition is not None and partition.topic != CLUSTER_METADATA and str(partition) == seen.name:
+                partitions.append(partition)
+            elif is_set_aside(seen.name):
+                others.append(seen.name)
+                yield Finding("note", "set-aside", path, "a partition on its way out, or between directories", NOTHING)
+            elif partition is None and seen.kind == "directory" and seen.name != REMOTE_INDEX_CACHE:
+                what = "a directory that is no partition: a broker does not start on it"
+                yield Finding("error", "unknown-directory", path, what, "moving it elsewhere")
+            elif partition is not None and partition.topic != CLUSTER_METADATA:
+                yield Finding("warning", "partition-name", path, "a partition's number is not written as Kafka does", "renaming it")
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise LogNotFoundError("no such directory", path=root) from error
+    except OSError as error:
+        yield unreadable(error, root)
+
+
+def _other_file(path: str, name: str) -> Iterator[Finding]:
+    if name.endswith(TEMPORARY_SUFFIX):
+        yield Finding("note", "leftover-tmp", path, "a small file that was not finished", NOTHING)
+    elif name not in _KNOWN_FILES:
+        yield Finding("note", "foreign-file", path, "a file that is none of a log directory", NOTHING)
+
+
+def _check_checkpoint(disk: Disk, root: str, name: str, ends: dict[TopicPartition, tuple[int | None, int]]) -> Iterator[Finding]:
+    """Offsets of partitions that are not there, or outside of their logs."""
+    path = f"{root}/{name}"
+    offsets, findings = load_checkpoint(disk, path)
+    yield from findings
+    for partition, offset in sorted(offsets.items()):
+        if partition not in ends:
+            if partition.topic != CLUSTER_METADATA:
+                what = f"an entry of {partition}, which is not in this directory"
+                yield Finding("note", "checkpoint-partition", path, what, "a broker drops it when it writes the file")
+            continue
+        first_base, end = ends[partition]
+        if offset > end:
+            what = f"the offset of {partition} lies behind the end of its log"
+            if name == LOG_START_OFFSET_CHECKPOINT:
+                what += ": opening it throws all of its records away"
+            severity: Severity = (
+                "error" if name == LOG_START_OFFSET_CHECKPOINT and first_base is not None and end > first_base else "warning"
+            )
+            yield Finding(severity, "checkpoint-beyond-end", path, what, RECOVERY, None, offset, f"at most {end}", offset)
+        elif name == LOG_START_OFFSET_CHECKPOINT and first_base is not None and offset < first_base:
+            what = f"the log of {partition} is said to start below its first segment, which may be missing"
+            yield Finding("note", "checkpoint-below-start", path, what, NOTHING, None, offset, f"{first_base} or more", offset)
+
+
+def _check_clean_shutdown(disk: Disk, path: str) -> Iterator[Finding]:
+    """That the marker exists is what counts; what it says is of no use if it does not parse."""
+    try:
+        content = read_side_file(disk, path)
+    except FileNotFoundError:
+        return
+    except (TidelogError, OSError) as error:
+        yield unreadable(error, path)
+        return
+    if content and not re.match(rb'\s*\{.*"brokerEpoch"\s*:\s*-?\d+.*\}\s*\Z', content, re.DOTALL):
+        what = "the clean shutdown marker does not say which broker wrote it; that it exists is what counts"
+        yield Finding("warning", "clean-shutdown", path, what, NOTHING)
+
+
+def _check_meta_properties(disk: Disk, path: str) -> Iterator[Finding]:
+    """`meta.properties`: Java's format, of which Kafka uses `key=value` lines and comments."""
+    try:
+        text = read_side_file(disk, path).decode("latin-1")
+    except FileNotFoundError:
+        return
+    except (TidelogError, OSError) as error:
+        yield unreadable(error, path)
+        return
+    lines = [line.strip() for line in text.splitlines()]
+    pairs = dict(re.split(r"\s*[=:]\s*", line, maxsplit=1) for line in lines if line[:1] not in ("", "#", "!") and re.search("[=:]", line))
+    version = pairs.get("version", "0")
+    if version not in ("0", "1"):
+        what = "a version of meta.properties that a broker does not know"
+        yield Finding("error", "meta-properties", path, what, REPAIR, None, None, "0 or 1", version)
+        return
+    for key in _REQUIRED[int(version)]:
+        if key not in pairs:
+            yield Finding("error", "meta-properties", path, f"{key} is missing: a broker does not start", REPAIR)
+    for key in ("node.id", "broker.id"):
+        if key in pairs and not _NUMBER.match(pairs[key]):
+            yield Finding("error", "meta-properties", path, f"{key} is not a number", REPAIR, None, None, None, pairs[key])
+    for key in ("directory.id",):
+        if key in pairs and not _UUID.match(pairs[key]):
+            yield Finding("error", "meta-properties", path, f"{key} is not an id", REPAIR, None, None, "22 characters", pairs[key])

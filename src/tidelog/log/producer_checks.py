@@ -1,0 +1,47 @@
+"""What a leader asks about a batch with a producer id before it writes it: is it a duplicate, may its producer append it, what changes."""
+
+import struct
+
+from tidelog.log.append_info import AppendInfo
+from tidelog.log.producer_replay import read_marker
+from tidelog.log.producer_state import Effect, Entries, ProducerState
+from tidelog.log.producers import Origin, ProducerBatch, followed_up
+from tidelog.record.batch import RecordBatch
+from tidelog.record.layout import CONTROL_BIT, TRANSACTIONAL_BIT
+
+_PRODUCER = struct.Struct(">21xh20xqhi")
+"""Attributes, producer id, producer epoch and base sequence of a v2 batch."""
+_PRODUCER_ID_POSITION = 43
+
+Checked = Effect | AppendInfo | None
+"""What the batch changes; or the answer to a duplicate; or nothing: a control batch that ends no transaction."""
+
+
+def has_producer_id(batch: memoryview) -> bool:
+    """Whether a v2 batch comes from a producer with an id. The caller has checked that it is one."""
+    return batch[_PRODUCER_ID_POSITION] < 0x80
+
+
+def check_producer(
+    state: ProducerState, batch: memoryview, first: int, last: int, max_timestamp_ms: int, size_bytes: int, origin: Origin, pending: Entries
+) -> Checked:
+    """Ask about one batch, which will get these offsets."""
+    attributes, producer_id, epoch, sequence = _PRODUCER.unpack_from(batch)
+    if attributes & CONTROL_BIT:
+        marker = read_marker(RecordBatch(batch, 0, len(batch)))
+        if marker is None:
+            return None
+        return state.check(marker._replace(offset=first, timestamp_ms=max_timestamp_ms), origin, pending)
+    is_transactional = bool(attributes & TRANSACTIONAL_BIT)
+    if not is_transactional:
+        entry = pending.get(producer_id) or state.entries.get(producer_id)
+        if entry is not None:
+            after = followed_up(entry, epoch, sequence, first, last, max_timestamp_ms)
+            if after is not None:
+                return tuple.__new__(Effect, (after, -1, None, last))
+    appended = tuple.__new__(ProducerBatch, (producer_id, epoch, sequence, first, last, max_timestamp_ms, is_transactional))
+    if origin == "client":
+        repeated = state.find_duplicate(appended, pending)
+        if repeated is not None:
+            return AppendInfo(repeated.first_offset, repeated.last_offset, max_timestamp_ms, repeated.timestamp_ms, size_bytes)
+    return state.check(appended, origin, pending)

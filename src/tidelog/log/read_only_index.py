@@ -1,0 +1,257 @@
+"""The indexes of a segment that somebody else writes to, read through `pread`.
+
+The owner cuts a preallocated index when its segment is rolled; a map of what was cut off would kill the process, a read only comes back
+shorter. How many entries there are nobody says: behind them lie zeros as long as the segment is active, and behind a truncation by a
+broker old entries may lie. So an entry counts only if the batch at its position agrees with it, and the end is looked for.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable
+
+from tidelog.disk.disk import Seen
+from tidelog.disk.file_pool import FilePool
+from tidelog.log.offset_index import ENTRY as OFFSET_ENTRY
+from tidelog.log.offset_index import Located, OffsetIndex, OffsetPosition
+from tidelog.log.read_only_files import KnownFile
+from tidelog.log.time_index import ENTRY as TIME_ENTRY
+from tidelog.log.time_index import TimeIndex, TimestampOffset
+from tidelog.log.txn_index import ENTRY as TXN_ENTRY
+from tidelog.log.txn_index import AbortedTxn, TxnIndex, parse_entries
+from tidelog.record.kernel.index_search import find_time, locate_offset
+
+_BLOCK_ENTRIES = 512
+"""Read at once when a search has come down to so many."""
+_NOWHERE = Located(-1, -1, -1, -1)
+
+
+class EntryFile:
+    """Entries of equal size in a file that may grow, be cut, or hold zeros behind them."""
+
+    __slots__ = ("_around", "_count", "_disk", "entry_size", "file")
+
+    def __init__(self, pool: FilePool, file: KnownFile, entry_size: int) -> None:
+        self._disk = pool.disk
+        self.file = file
+        self.entry_size = entry_size
+        self._count = 0
+        self._around: bytes | None = None
+        """The last entry and what lies behind it, as they were when the end was looked for."""
+
+    def read(self, slot: int, count: int = 1) -> bytes:
+        """Whole entries; fewer where the file ends."""
+        opened = self.file.open()
+        data = self._disk.read(opened.fd, count * self.entry_size, slot * self.entry_size)
+        return data[: len(data) - len(data) % self.entry_size]
+
+    def count(self, counts: Callable[[bytes], bool]) -> int:
+        """How many entries there are, up to the first that does not count: that is zeros, or disagrees with the log."""
+        if not self.file.is_there:
+            return 0
+        if self._around is None or self._look_around() != self._around:
+            opened = self.file.open()
+            slots = self._disk.size(opened.fd) // self.entry_size
+            used = bisect_left(range(slots), True, key=lambda slot: not any(self.read(slot)))
+            if used and not counts(self.read(used - 1)):
+                used = bisect_left(range(used), True, key=lambda slot: not counts(self.read(slot)))
+            self._count = used
+            self._around = self._look_around()
+        return self._count
+
+    def is_cut(self, count: int) -> bool:
+        """Whether nothing lies behind so many entries, as the owner leaves a segment that is rolled or closed."""
+        if not self.file.is_there:
+            return False
+        opened = self.file.open()
+        return self._disk.size(opened.fd) == count * self.entry_size
+
+    def _look_around(self) -> bytes:
+        return self.read(max(0, self._count - 1), 2)
+
+    def narrow(self, low: int, high: int, is_beyond: Callable[[bytes], bool]) -> tuple[int, bytes]:
+        """A block of entries in which a search ends, with its first slot: the entry before it, if any, is not beyond the target."""
+        while high - low > _BLOCK_ENTRIES:
+            middle = (low + high) // 2
+            entry = self.read(middle)
+            if not entry or is_beyond(entry):
+                high = middle
+            else:
+                low = middle
+        return low, self.read(low, high - low + 1)
+
+
+class ReadOnlyOffsetIndex(OffsetIndex):
+    """One `.index` file of somebody else."""
+
+    __slots__ = ("_agrees", "_file")
+
+    def __init__(self, pool: FilePool, directory: str, base_offset: int, seen: Seen | None, agrees: Callable[[int, int], bool]) -> None:
+        file = KnownFile(pool, directory, seen)
+        super().__init__(pool, file.path, base_offset)
+        self._file = EntryFile(pool, file, OFFSET_ENTRY.size)
+        self._agrees = agrees
+        """Whether the batch at a position of the log can have this as its last offset."""
+
+    def _counts(self, entry: bytes) -> bool:
+        if not entry:
+            return False
+        relative, position = OFFSET_ENTRY.unpack(entry)
+        return relative >= 0 and position > 0 and self._agrees(self.base_offset + relative, position)
+
+    @property
+    def entries(self) -> int:
+        """Entries in the file that count."""
+        return self._file.count(self._counts)
+
+    def locate(self, offset: int) -> Located:
+        """Where to look for an offset. An entry that the log does not agree with leads nowhere: then it is walked from its beginning."""
+        count = self.entries
+        if count == 0:
+            return _NOWHERE
+        relative = offset - self.base_offset
+        slot, block = self._file.narrow(0, count, lambda entry: OFFSET_ENTRY.unpack(entry)[0] > relative)
+        held = min(len(block) // OFFSET_ENTRY.size, count - slot)
+        _, found, position, next_found, next_position = locate_offset(block, held, relative)
+        if position >= 0 and not self._agrees(self.base_offset + found, position):
+            return _NOWHERE
+        base = self.base_offset
+        return Located(found + base if position >= 0 else -1, position, next_found + base if next_position >= 0 else -1, next_position)
+
+    def last(self) -> OffsetPosition | None:
+        """The last entry."""
+        entry = self._file.read(count - 1) if (count := self.entries) else b""
+        if not entry:
+            return None
+        relative, position = OFFSET_ENTRY.unpack(entry)
+        return OffsetPosition(self.base_offset + relative, position)
+
+    def first_at_or_behind(self, position: int) -> OffsetPosition | None:
+        """See `OffsetIndex`."""
+        count = self.entries
+        slot = bisect_left(range(count), position, key=lambda slot: OFFSET_ENTRY.unpack(self._file.read(slot) or bytes(8))[1])
+        entry = self._file.read(slot) if slot < count else b""
+        if slot == 0 and entry and OFFSET_ENTRY.unpack(entry)[1] == position:
+            entry = self._file.read(1) if count > 1 else b""
+        if not entry:
+            return None
+        relative, found = OFFSET_ENTRY.unpack(entry)
+        return OffsetPosition(self.base_offset + relative, found)
+
+    def entry_bytes(self) -> bytes:
+        """All entries that count."""
+        count = self.entries
+        return self._file.read(0, count) if count else b""
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.file.drop()
+
+
+class ReadOnlyTimeIndex(TimeIndex):
+    """One `.timeindex` file of somebody else."""
+
+    __slots__ = ("_agrees", "_file")
+
+    def __init__(self, pool: FilePool, directory: str, base_offset: int, seen: Seen | None, agrees: Callable[[int, int], bool]) -> None:
+        file = KnownFile(pool, directory, seen)
+        super().__init__(pool, file.path, base_offset)
+        self._file = EntryFile(pool, file, TIME_ENTRY.size)
+        self._agrees = agrees
+        """Whether the batch with this offset has this largest timestamp."""
+
+    def _counts(self, entry: bytes) -> bool:
+        if not entry:
+            return False
+        timestamp_ms, relative = TIME_ENTRY.unpack(entry)
+        return timestamp_ms >= 0 and relative >= 0 and self._agrees(timestamp_ms, self.base_offset + relative)
+
+    @property
+    def entries(self) -> int:
+        """Entries in the file that count."""
+        return self._file.count(self._counts)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the file was finished by its owner: then its last entry has the largest timestamp of the segment."""
+        return self._file.is_cut(self.entries)
+
+    def lookup(self, timestamp_ms: int) -> TimestampOffset:
+        """The last entry at or before a time; (-1, base offset) if there is none, or the log does not agree with it."""
+        count = self.entries
+        slot = -1
+        found, relative = -1, 0
+        if count:
+            first, block = self._file.narrow(0, count, lambda entry: TIME_ENTRY.unpack(entry)[0] > timestamp_ms)
+            slot, found, relative = find_time(block, min(len(block) // TIME_ENTRY.size, count - first), timestamp_ms)
+        if slot < 0 or not self._agrees(found, self.base_offset + relative):
+            return TimestampOffset(-1, self.base_offset)
+        return TimestampOffset(found, self.base_offset + relative)
+
+    def last(self) -> TimestampOffset:
+        """The last entry; (-1, base offset) if there is none."""
+        entry = self._file.read(count - 1) if (count := self.entries) else b""
+        if not entry:
+            return TimestampOffset(-1, self.base_offset)
+        timestamp_ms, relative = TIME_ENTRY.unpack(entry)
+        return TimestampOffset(timestamp_ms, self.base_offset + relative)
+
+    def entry_bytes(self) -> bytes:
+        """All entries that count."""
+        count = self.entries
+        return self._file.read(0, count) if count else b""
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.file.drop()
+
+
+class ReadOnlyTxnIndex(TxnIndex):
+    """One `.txnindex` file of somebody else, with what the reader has learned from the batches themselves."""
+
+    __slots__ = ("_base_offset", "_file", "_learned")
+
+    def __init__(
+        self, pool: FilePool, directory: str, base_offset: int, seen: Seen | None, learned: Callable[[], list[AbortedTxn]]
+    ) -> None:
+        self._file = KnownFile(pool, directory, seen)
+        super().__init__(pool, self._file.path, size_bytes=None if seen is None else seen.size_bytes)
+        self._base_offset = base_offset
+        self._learned = learned
+        """Transactions whose markers lie in the segment, as far as it was replayed: the file may lack them after a crash."""
+
+    def entries(self) -> list[AbortedTxn]:
+        """All of them, by the offset of their marker. What lies behind the first entry that cannot be is not looked at."""
+        learned = self._learned()
+        if not self._file.is_there:
+            return learned
+        found = self._read() or []
+        known = {(entry.producer_id, entry.last_offset) for entry in found}
+        learned = [entry for entry in learned if (entry.producer_id, entry.last_offset) not in known]
+        return sorted([*found, *learned], key=lambda entry: entry.last_offset) if learned else found
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the file could be right. If not, nothing in it counts: what was aborted has to be learned from the batches."""
+        return self._read() is not None
+
+    def _read(self) -> list[AbortedTxn] | None:
+        entries: list[AbortedTxn] = []
+        if not self._file.is_there:
+            return entries
+        opened = self._file.open()
+        position, last_offset = 0, -1
+        while piece := self._pool.disk.read(opened.fd, TXN_ENTRY.size * _BLOCK_ENTRIES, position):
+            for entry in parse_entries(piece):
+                if entry.last_offset < self._base_offset:
+                    return None  # loading takes this for damage, and builds the index anew
+                if entry.last_offset <= last_offset or not 0 <= entry.first_offset < entry.last_offset:
+                    return entries
+                entries.append(entry)
+                last_offset = entry.last_offset
+            position += len(piece)
+            if len(piece) < TXN_ENTRY.size * _BLOCK_ENTRIES:
+                break
+        return entries
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.drop()
