@@ -10,7 +10,7 @@ import fnmatch
 import sys
 import time
 
-from bench import aiokafka_peer, decode_jobs, log_append_jobs, log_open_jobs, log_read_jobs, machine, other_jobs, results
+from bench import aiokafka_peer, decode_jobs, inspection_jobs, log_append_jobs, log_open_jobs, log_read_jobs, machine, other_jobs, results
 from bench.data import Inputs
 from bench.jobs import Job
 from bench.jvm import ROOT, CannotRunError, require_java
@@ -19,7 +19,14 @@ from tidelog import kernel_mode
 
 QUIET_SCALING = 1.7
 
-JOBS = [*decode_jobs.jobs(), *other_jobs.jobs(), *log_append_jobs.jobs(), *log_read_jobs.jobs(), *log_open_jobs.jobs()]
+JOBS = [
+    *decode_jobs.jobs(),
+    *other_jobs.jobs(),
+    *log_append_jobs.jobs(),
+    *log_read_jobs.jobs(),
+    *log_open_jobs.jobs(),
+    *inspection_jobs.jobs(),
+]
 
 
 def main() -> int:

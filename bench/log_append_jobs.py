@@ -54,25 +54,25 @@ def _leader(inputs: Inputs, pace: Pace, *, run: int) -> Measurement:
     path = log_data.log_path(inputs)
     batches = log_data.leader_batches(path, PASS_BATCHES)
     calls: list[Any] = batches if run == 1 else [batches[first : first + run] for first in range(0, len(batches), run)]
-    side = partial(_Ours, settings=_NO_FLUSH, calls=calls, count=len(batches), append=_append_each if run == 1 else _append_runs)
+    side = partial(Ours, settings=_NO_FLUSH, calls=calls, count=len(batches), append=append_each if run == 1 else _append_runs)
     return _against_kafka(side, pace, role="leader", threads=1, batches=len(batches), input=path, settings=_NO_FLUSH)
 
 
 def _follower(inputs: Inputs, pace: Pace) -> Measurement:
     path = log_data.log_path(inputs)
     calls = log_data.follower_calls(path, PASS_BATCHES, RUN)
-    side = partial(_Ours, settings=_NO_FLUSH, calls=calls, count=PASS_BATCHES, append=_append_as_follower)
+    side = partial(Ours, settings=_NO_FLUSH, calls=calls, count=PASS_BATCHES, append=_append_as_follower)
     return _against_kafka(side, pace, role="follower", run=FOLLOWER_PEER_RUN, batches=PASS_BATCHES, input=path, settings=_NO_FLUSH)
 
 
 def _durable(inputs: Inputs, pace: Pace, *, threads: int) -> Measurement:
     path = log_data.log_path(inputs)
     batches = log_data.leader_batches(path, DURABLE_BATCHES[threads])
-    side = partial(_Ours, settings=_DURABLE, calls=batches, count=len(batches), append=_append_each, threads=threads)
+    side = partial(Ours, settings=_DURABLE, calls=batches, count=len(batches), append=append_each, threads=threads)
     return _against_kafka(side, pace, role="leader", threads=threads, batches=len(batches), input=path, settings=_DURABLE)
 
 
-def _against_kafka(side: Callable[[Path], "_Ours"], pace: Pace, **options: Any) -> Measurement:
+def _against_kafka(side: Callable[[Path], "Ours"], pace: Pace, **options: Any) -> Measurement:
     with log_data.scratch("append") as folder:
         ours = side(folder / "ours" / log_data.PARTITION)
         peer_folder = folder / "kafka" / log_data.PARTITION
@@ -88,7 +88,7 @@ def _against_kafka(side: Callable[[Path], "_Ours"], pace: Pace, **options: Any) 
 
 
 @dataclass(frozen=True, slots=True)
-class _Ours:
+class Ours:
     """Our side: a fresh log for each pass."""
 
     folder: Path
@@ -99,6 +99,7 @@ class _Ours:
     threads: int = 1
 
     def run(self) -> Timed:
+        """One pass."""
         log = Log.open(self.folder, config=self.settings)
         with no_collection():
             seconds = self._append(log)
@@ -110,11 +111,13 @@ class _Ours:
         return Timed(self.count, seconds)
 
     def check(self) -> tuple[int, int]:
+        """A pass that leaves its log: end offset and bytes."""
         with Log.open(self.folder, config=self.settings) as log:
             self._append(log)
             return log.log_end_offset, log.size_bytes
 
     def remove(self) -> None:
+        """Remove what a check left."""
         shutil.rmtree(self.folder.parent)
 
     def _append(self, log: Log) -> float:
@@ -148,7 +151,7 @@ class _Ours:
         return seconds
 
 
-def _append_each(log: Log, batches: Sequence[bytes]) -> None:
+def append_each(log: Log, batches: Sequence[bytes]) -> None:
     for batch in batches:
         log.append(batch)
 

@@ -30,8 +30,8 @@ from tidelog.log.log import Log
 MEMORY_BOUND_BYTES = 200e6
 FILES_BESIDE_THE_POOL = 64
 _BATCHES_PER_SEGMENT = 2
-_RECOVERED = {"segment.bytes": str(64 << 20)}
-_MANY_SEGMENTS = {"internal.segment.bytes": "33000"}
+RECOVERED = {"segment.bytes": str(64 << 20)}
+MANY_SEGMENTS = {"internal.segment.bytes": "33000"}
 _FEW_SAMPLES = 3
 _INDEXES = (".index", ".timeindex")
 
@@ -50,9 +50,9 @@ def jobs() -> list[Job]:
 
 
 def _recovery(inputs: Inputs, pace: Pace, *, without_indexes: bool) -> Measurement:
-    with log_data.two_logs("log-64m", inputs, batches=log_data.BATCHES, settings=_RECOVERED) as (ours, peer):
+    with log_data.two_logs("log-64m", inputs, batches=log_data.BATCHES, settings=RECOVERED) as (ours, peer):
         options = {"clean": "false", "without_indexes": str(without_indexes).lower()}
-        with LogJvm("open", folder=peer, settings=_RECOVERED, **options) as jvm:
+        with LogJvm("open", folder=peer, settings=RECOVERED, **options) as jvm:
             opened = jvm.check()
             recover = partial(_recover, ours, without_indexes=without_indexes, end_offset=opened["end_offset"])
             require_equal("bytes", recover().done, opened["size_bytes"])
@@ -60,7 +60,7 @@ def _recovery(inputs: Inputs, pace: Pace, *, without_indexes: bool) -> Measureme
 
 
 def _two_workers(inputs: Inputs, pace: Pace) -> Measurement:
-    with log_data.two_logs("log-64m", inputs, batches=log_data.BATCHES, settings=_RECOVERED) as (ours, _):
+    with log_data.two_logs("log-64m", inputs, batches=log_data.BATCHES, settings=RECOVERED) as (ours, _):
         recover = partial(_recover, ours, without_indexes=False, end_offset=None)
         return rates_in_turn(partial(recover, workers=2), recover, pace, f"tidelog {__version__}, one worker")
 
@@ -72,7 +72,7 @@ def _recover(folder: Path, *, without_indexes: bool, end_offset: int | None, wor
                 path.unlink()
     with no_collection():
         start = time.perf_counter()
-        log = Log.open(folder, config=_RECOVERED, last_shutdown_clean=False, recovery_point=0, workers=workers)
+        log = Log.open(folder, config=RECOVERED, last_shutdown_clean=False, recovery_point=0, workers=workers)
         seconds = time.perf_counter() - start
     with log:
         require_equal("recovered bytes", log.load_report.recovered_bytes, log.size_bytes)
@@ -84,13 +84,13 @@ def _recover(folder: Path, *, without_indexes: bool, end_offset: int | None, wor
 def _open(inputs: Inputs, pace: Pace, *, segments: int) -> Measurement:
     if segments > 1000:
         pace = replace(pace, samples=_FEW_SAMPLES)
-    with _many_segments(inputs, segments) as (ours, peer), LogJvm("open", folder=peer, clean="true", settings=_MANY_SEGMENTS) as jvm:
+    with many_segments(inputs, segments) as (ours, peer), LogJvm("open", folder=peer, clean="true", settings=MANY_SEGMENTS) as jvm:
         opened = jvm.check()
 
         def open_ours() -> Timed:
             with no_collection():
                 start = time.perf_counter()
-                log = Log.open(ours, config=_MANY_SEGMENTS, last_shutdown_clean=True)
+                log = Log.open(ours, config=MANY_SEGMENTS, last_shutdown_clean=True)
                 seconds = time.perf_counter() - start
             with log:
                 found = (len(log.segments), log.log_end_offset, log.size_bytes)
@@ -122,16 +122,16 @@ def _files(inputs: Inputs, pace: Pace) -> Measurement:
 
 
 def _footprints(inputs: Inputs, pace: Pace) -> list[Footprint]:
-    with _many_segments(inputs, 10_000) as (ours, _):
+    with many_segments(inputs, 10_000) as (ours, _):
         return [_footprint(ours) for _ in range(min(_FEW_SAMPLES, pace.samples))]
 
 
-def _many_segments(inputs: Inputs, segments: int) -> AbstractContextManager[tuple[Path, Path]]:
-    return log_data.two_logs(f"log-{segments}", inputs, batches=_BATCHES_PER_SEGMENT * segments, settings=_MANY_SEGMENTS)
+def many_segments(inputs: Inputs, segments: int) -> AbstractContextManager[tuple[Path, Path]]:
+    return log_data.two_logs(f"log-{segments}", inputs, batches=_BATCHES_PER_SEGMENT * segments, settings=MANY_SEGMENTS)
 
 
 def _footprint(folder: Path) -> Footprint:
-    command = [sys.executable, "-m", "bench.log_footprint", str(folder), json.dumps(_MANY_SEGMENTS)]
+    command = [sys.executable, "-m", "bench.log_footprint", str(folder), json.dumps(MANY_SEGMENTS)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise CannotRunError(f"the process that measures memory and files failed:\n{done.stderr.strip()}")

@@ -104,6 +104,7 @@ public final class Bench {
             case "decode-memory-crc" -> decodeMemory(file, true);
             case "decode-file-crc" -> decodeFile(file);
             case "decode-fetch-crc" -> decodeFetches(file);
+            case "walk-file" -> walkFile(file);
             case "build" -> build(file);
             default -> throw new IllegalArgumentException("unknown job " + name);
         };
@@ -132,6 +133,21 @@ public final class Bench {
                 records += consume(batch);
             }
             return new Volume(records, log.sizeInBytes());
+        };
+    }
+
+    /** Walks a segment as Kafka does to find an offset: headers only, batches count instead of records. */
+    private Pass walkFile(File file) throws IOException {
+        FileRecords log = FileRecords.open(file, false);
+        return () -> {
+            long batches = 0;
+            long touched = 0;
+            for (FileChannelRecordBatch batch : log.batches()) {
+                touched += batch.lastOffset() + batch.maxTimestamp();
+                batches++;
+            }
+            blackhole += touched;
+            return new Volume(batches, log.sizeInBytes());
         };
     }
 
