@@ -267,6 +267,7 @@ def test_an_append_that_is_cut_off_does_not_wait_forever(tmp_path: Path) -> None
     log.close()
 
 
+@pytest.mark.leaves("snapshot-beyond-end")
 def test_a_flush_in_the_background_of_what_was_cut_off_ends(tmp_path: Path) -> None:
     """Rolled, and truncated before the background flush of the old segment came to it."""
     release = threading.Event()

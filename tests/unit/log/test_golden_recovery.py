@@ -64,6 +64,7 @@ OTHERWISE = {
 }
 
 
+@pytest.mark.leaves
 @pytest.mark.parametrize("folder", golden_cases("recovery"), ids=lambda folder: folder.name)
 def test_same_outcome_as_kafka(folder: Path, tmp_path: Path) -> None:
     differences = recover(folder, tmp_path)

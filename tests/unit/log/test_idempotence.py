@@ -501,6 +501,7 @@ def test_a_group_whose_committer_is_interrupted(nth: int, moment: Moment, tmp_pa
 # As a follower
 
 
+@pytest.mark.leaves("producer-sequence", "producer-epoch")
 def test_a_follower_takes_what_its_leader_has(tmp_path: Path) -> None:
     """Several producers in one call, epochs that go down, sequences that jump, batches that repeat: all is written and remembered."""
     with open_small(tmp_path) as log:

@@ -218,6 +218,7 @@ def test_a_bad_snapshot_gives_way_to_the_one_before_it(damage: str, how_many: in
         assert read_snapshot(log.directory, 6) == newest_only(producers_of(log))
 
 
+@pytest.mark.leaves("snapshot-transaction")
 def test_closed_in_order_without_any_snapshot(tmp_path: Path) -> None:
     """A log of a release that had none: nothing is read, and there are empty ones at the last two bases and at the end."""
     three_segments(tmp_path)
@@ -286,6 +287,7 @@ def test_expired_producers_are_not_loaded(tmp_path: Path) -> None:
         assert log.last_stable_offset == 1
 
 
+@pytest.mark.leaves("producer-sequence")
 def test_producers_that_fall_silent_are_forgotten(tmp_path: Path) -> None:
     with open_small(tmp_path, producer_id_expiration_ms=100) as log:
         log.append(sent(1, 4))
@@ -331,6 +333,7 @@ def test_those_below_the_start_go_when_it_is_opened(tmp_path: Path) -> None:
         assert producers_of(log)[1].last_sequence == 5
 
 
+@pytest.mark.leaves("producer-sequence")
 def test_after_everything_was_deleted_producers_are_known_until_the_log_is_opened(tmp_path: Path) -> None:
     """As in Kafka: a snapshot at the log start does not count, so a log that begins at its end knows nobody."""
     with open_small(tmp_path) as log:

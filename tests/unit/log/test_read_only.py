@@ -109,6 +109,7 @@ GOES_ON_BEHIND_A_GAP = ("truncate-compressed", "truncate-to-inside-batch", "trun
 CASES = [folder for folder in golden_cases("partitions") if folder.name not in ("legacy", "legacy-v1")]
 
 
+@pytest.mark.leaves  # the same golden logs are verified in test_golden_partitions
 @pytest.mark.parametrize("kind", [ReaderReplay, OurReaderReplay])
 @pytest.mark.parametrize("folder", CASES, ids=lambda folder: folder.name)
 def test_same_answers_as_kafka_beside_the_owner(folder: Path, kind: type[ReaderReplay], tmp_path: Path) -> None:
@@ -281,6 +282,7 @@ def test_a_batch_larger_than_what_is_read_at_once(tmp_path: Path) -> None:
             list(reader.read())
 
 
+@pytest.mark.leaves
 def test_damage_in_what_was_flushed_is_said(tmp_path: Path) -> None:
     with open_log(tmp_path, {"index.interval.bytes": 0}, disk=QuietDisk()) as log:
         for number in range(4):
@@ -294,6 +296,7 @@ def test_damage_in_what_was_flushed_is_said(tmp_path: Path) -> None:
             open_reader(Path(log.directory))
 
 
+@pytest.mark.leaves
 @pytest.mark.parametrize("place", [21, 23, 40, 61, 70])
 def test_damage_in_the_middle_is_said_when_it_is_read(place: int, tmp_path: Path) -> None:
     with open_log(tmp_path, {"index.interval.bytes": 0}, disk=QuietDisk()) as log:
@@ -312,6 +315,7 @@ def test_damage_in_the_middle_is_said_when_it_is_read(place: int, tmp_path: Path
             assert read == list(range(3))
 
 
+@pytest.mark.leaves
 def test_a_batch_cut_off_with_segments_behind_it_is_no_gap(tmp_path: Path) -> None:
     with open_log(tmp_path, TINY, disk=QuietDisk()) as log:
         for number in range(8):
@@ -363,6 +367,7 @@ INDEX_DAMAGE = {
 }
 
 
+@pytest.mark.leaves
 @pytest.mark.parametrize("damage", INDEX_DAMAGE)
 def test_an_index_is_believed_only_where_the_log_agrees(damage: str, tmp_path: Path) -> None:
     directory = _closed(tmp_path)
@@ -474,6 +479,7 @@ def test_a_cut_and_other_batches_at_the_same_place(size: int, tmp_path: Path) ->
         assert [number_of(record) for record in reader.read(isolation="log_end")] == [0, 1, 2, 100, 101, 102, 103]
 
 
+@pytest.mark.leaves
 def test_a_file_with_the_name_of_another_is_not_taken_for_it(tmp_path: Path) -> None:
     """Between listing and opening a segment is swapped for one that has more bytes, under the same name."""
     with open_log(tmp_path, TINY, disk=QuietDisk()) as log:

@@ -115,6 +115,7 @@ REFUSED = {"foreign-log-name", "short-log-name"}
 CASES = golden_cases("recovery")
 
 
+@pytest.mark.leaves
 @pytest.mark.parametrize(
     "folder", [folder for folder in CASES if folder.name not in ROT | REFUSED_BY_ITS_OWNER | REFUSED], ids=lambda folder: folder.name
 )
