@@ -6,6 +6,7 @@ export TIDELOG_REQUIRE_KERNEL := 1
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+JOBS ?= 2
 KERNEL := src/tidelog/record/kernel
 KERNEL_SOURCES := $(wildcard $(KERNEL)/*.py $(KERNEL)/*.pxd)
 
@@ -29,8 +30,8 @@ demo: setup ## encode, decode and rewrite batches, and read what a real Kafka wr
 	@$(BIN)/python demo/demo.py
 
 test: setup ## the tests, with the kernel compiled and interpreted
-	$(BIN)/python -m pytest
-	TIDELOG_KERNEL=interpreted $(BIN)/python -m pytest -m 'not slow' tests/unit tests/property tests/fuzz
+	$(BIN)/python -m pytest -n $(JOBS)
+	TIDELOG_KERNEL=interpreted $(BIN)/python -m pytest -n $(JOBS) -m 'not slow' tests/unit tests/property tests/fuzz
 
 check: setup ## formatter, linter, strict types, import contracts
 	$(BIN)/ruff format --check .
