@@ -103,6 +103,8 @@ def _iterate(
             log.refresh()
             stop = _stop(log, end, reading) if stop is None else stop
             continue
+        if stop is None:
+            stop = _stop(log, end, reading)  # what was fetched may be the first to reach the time
         before = offset
         aborted = AbortedFilter(fetched.aborted_transactions)
         try:
