@@ -21,7 +21,8 @@ from crc32c import crc32c
 from interop.tests.kafka import run_java
 from interop.tests.our_partitions import PARTITIONS, POOL, OurPartition, recovered
 from interop.tests.random_steps import write_case
-from tests.support.golden_partitions import Replay, file_differences
+from tests.support.golden_partitions import Replay
+from tests.support.golden_partitions import file_differences as all_differences
 from tests.support.logs import TIME, numbered
 from tidelog.disk.names import OWN_SUFFIX
 from tidelog.log.log import Log
