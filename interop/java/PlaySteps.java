@@ -75,8 +75,10 @@ public final class PlaySteps {
         } catch (Throwable thrown) {
             step.put("error", Outcome.refused(thrown));
         }
-        if (!QUESTIONS.contains(op))
+        if (!QUESTIONS.contains(op)) {
             step.putAll(Outcome.state(log));
+            step.put("last_stable_offset", log.lastStableOffset());
+        }
     }
 
     private Map<String, Object> answer(String op, Map<String, Object> step) throws IOException {

@@ -1,17 +1,19 @@
 """Random calls of a log, chosen by running them on ours and written down in the form of tests/golden/partitions, without answers.
 
-Left out is what we do differently on purpose: bytes behind a batch, leader epochs that fall, producer ids, which we do not track yet, and
+Left out is what we do differently on purpose: bytes behind a batch, leader epochs that fall, and
 
     a call with more batches than an index has room for     Kafka writes them, then throws, and has not moved on
     a call with offsets too far apart for a segment         Kafka refuses it after the roll, and stands between the segments
-    a new leader epoch in a call too large for a segment    Kafka refuses the call and keeps the epoch
+    a follower's call that a producer's state forbids       the same
+    a producer epoch that falls in a follower's call        Kafka may go on remembering batches of the old one
+    a new leader epoch in a call that is refused late       Kafka refuses the call and keeps the epoch: too large, a producer's fault
     a read up to a high watermark inside a batch or a gap   Kafka moves the watermark to the beginning of a batch
+    the last stable offset after a cut                      Kafka is sure of it again with the next high watermark
     a cut below all time entries of a reopened segment      Kafka forgets the largest timestamp of what stays
     a start offset for a log that is only compacted         not Kafka's log but its broker refuses that
 """
 
 import base64
-import contextlib
 import json
 import struct
 from collections.abc import Callable
@@ -19,9 +21,16 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from interop.tests.random_producers import Producers
 from tests.support.logs import TIME, QuietDisk, stored_batches
 from tidelog.disk.file_pool import FilePool
-from tidelog.errors import TidelogError
+from tidelog.errors import (
+    CoordinatorFencedError,
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
+    OutOfOrderSequenceError,
+    TidelogError,
+)
 from tidelog.log.log import Log
 from tidelog.record import BatchSettings, Compression, NewBatch
 
@@ -29,8 +38,12 @@ Step = dict[str, Any]
 Call = Callable[[], object]
 Rows = tuple[list[Any], Compression]
 
+FAULTS_OF_PRODUCERS = (CoordinatorFencedError, InvalidProducerEpochError, InvalidTxnStateError, OutOfOrderSequenceError)
+
 WEIGHTS = {
     "append": 40,
+    "produce": 25,
+    "end_transaction": 8,
     "append_as_follower": 12,
     "roll": 3,
     "flush": 3,
@@ -43,13 +56,14 @@ WEIGHTS = {
     "offset_for_time": 6,
     "offset_for_epoch": 3,
 }
+RENEWS_STABLE_OFFSET = ("update_high_watermark", "reopen")
 
 
 def write_case(seed: int, folder: Path, work: Path) -> None:
     """A case without answers, made from a seed."""
     random = Random(seed)
     config = random_config(random)
-    steps = Author(random, config, work).write(random.randrange(10, 60))
+    steps = Author(random, config, work).write(random.randrange(10, 80))
     folder.mkdir(parents=True)
     document = {"name": f"seed-{seed}", "about": "random steps", "config": config, "steps": steps}
     (folder / "case.json").write_text(json.dumps(document))
@@ -90,6 +104,8 @@ class Author:
         self.now_ms = TIME
         self.data_ms = TIME
         self.was_reopened = False
+        self.is_stable_offset_old = False
+        self.producers = Producers(random)
         self.log = self.open()
         self.log.high_watermark = 0
 
@@ -102,8 +118,16 @@ class Author:
             self.now_ms += self.random.choice((0, 0, 1, 20, 500))
             step: Step = {"op": op, "now_ms": self.now_ms}
             call = getattr(self, op)(step)
-            with contextlib.suppress(TidelogError):  # Kafka will have to refuse it too
+            try:
                 call()
+            except FAULTS_OF_PRODUCERS:
+                if op == "append_as_follower":
+                    continue
+            except TidelogError:  # Kafka will have to refuse it too
+                pass
+            else:
+                self.is_stable_offset_old = op == "truncate_to" or (self.is_stable_offset_old and op not in RENEWS_STABLE_OFFSET)
+            step["is_stable_offset_old"] = self.is_stable_offset_old
             steps.append(step)
         self.log.close()
         return steps
@@ -171,14 +195,38 @@ class Author:
         step |= {"leader_epoch": epoch, "origin": "client", "batches": base64.b64encode(data).decode()}
         return lambda: self.log.append(data, leader_epoch=epoch)
 
+    def produce(self, step: Step) -> Call:
+        (rows,), _ = self.calls(1)
+        epoch = self.latest_epoch
+        settings = self.producers.batch_settings(self.log)
+        data = self.producers.repeated() or encode(rows, **settings)
+        self.producers.remember(settings["producer_id"], data)
+        step |= {"op": "append", "leader_epoch": epoch, "origin": "client", "batches": base64.b64encode(data).decode()}
+        return lambda: self.log.append(data, leader_epoch=epoch)
+
+    def end_transaction(self, step: Step) -> Call:
+        data = self.producers.marker(self.log, self.timestamp())
+        epoch = self.latest_epoch
+        step |= {"op": "append", "leader_epoch": epoch, "origin": "coordinator", "batches": base64.b64encode(data).decode()}
+        return lambda: self.log.append(data, leader_epoch=epoch, origin="coordinator")
+
     def append_as_follower(self, step: Step) -> Call:
         has_room = int(self.config["segment.index.bytes"]) >= 4000
         calls, epochs = self.calls(4 if has_room else 1)
+        is_of_producers = self.chance(0.3)
+        if is_of_producers:
+            epochs = [self.latest_epoch] * len(calls)
         offset = max(0, self.log.log_end_offset + (self.random.choice((-1, 2**31)) if self.chance(0.04) else 0))
+        newest_epochs: dict[int, int] = {}
         data = b""
         for rows, epoch in zip(calls, epochs, strict=True):
             offset += self.random.choice((0, 0, 0, 0, 1, 7, 1000))
-            data += encode(rows, base_offset=offset, partition_leader_epoch=epoch)
+            settings = self.producers.batch_settings(self.log) if is_of_producers and self.chance(0.7) else {}
+            if settings:
+                producer_id = settings["producer_id"]
+                newest = max(newest_epochs.get(producer_id, self.producers.epoch(self.log, producer_id)), settings["producer_epoch"])
+                newest_epochs[producer_id] = settings["producer_epoch"] = newest
+            data += encode(rows, base_offset=offset, partition_leader_epoch=epoch, **settings)
             offset += len(rows[0])
         if self.chance(0.1):
             data = data[: -self.random.randrange(1, 60)]
@@ -226,14 +274,19 @@ class Author:
 
     def read(self, step: Step) -> Call:
         offset = self.offset()
-        isolation = self.random.choice(("log_end", "high_watermark")) if self.is_bounded_at_a_batch(offset) else "log_end"
+        isolation = self.random.choice(("log_end", "high_watermark", "txn_committed"))
+        is_known = isolation == "high_watermark" or (isolation == "txn_committed" and not self.is_stable_offset_old)
+        if not is_known or not self.is_bounded_at_a_batch(offset, isolation):
+            isolation = "log_end"
         max_bytes = self.random.choice((0, 1, 70, 150, 400, 1 << 20))
         step |= {"offset": offset, "max_bytes": max_bytes, "isolation": isolation, "min_one": self.chance(0.5)}
         return lambda: None
 
-    def is_bounded_at_a_batch(self, offset: int) -> bool:
-        """Whether the high watermark lies where a batch begins, and a reader from an offset below it finds something."""
-        bound = self.log.high_watermark
+    def is_bounded_at_a_batch(self, offset: int, isolation: str) -> bool:
+        """Whether what bounds a reader lies where a batch begins, and a reader from an offset below it finds something."""
+        if isolation == "txn_committed" and not self.is_bounded_at_a_batch(offset, "high_watermark"):
+            return False
+        bound = self.log.high_watermark if isolation == "high_watermark" else self.log.last_stable_offset
         if bound == self.log.log_end_offset:
             return True
         batches = stored_batches(self.log)

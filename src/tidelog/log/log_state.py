@@ -76,6 +76,8 @@ class LogState:
         """Deleted segments, with the time at which their files go."""
         self._takes_plain = config.compression_type in ("producer", "uncompressed")
         self._waits_for_disk = config.flush_messages < LONG_MAX or config.flush_ms < LONG_MAX
+        for segment in loaded.segments:
+            segment.created_ms = self._last_flush_ms
         self._activate(self.view.active, loaded.next_offset)
         self._high_watermark = self.view.end
         self._published: PublishedEnd | None = None
@@ -340,6 +342,7 @@ class LogState:
         with self._lock:
             self._high_watermark = self._place(max(self.log_start_offset, min(offset, self.view.end.offset)))
             self.follows = False
+            self.producers.forget_stable(self._high_watermark.offset)
 
     def wait_for_writer(self) -> None:
         """Wait until nobody changes the log, who may be half-way through renaming files."""

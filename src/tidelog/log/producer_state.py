@@ -221,8 +221,8 @@ class ProducerState:
         self.unstable = ()
         for snapshot in sorted(self.snapshots):
             self.remove_snapshot(snapshot)
-        self.last_snapshot_offset = 0
-        self.map_end_offset = offset
+        # Nothing is known, so there is nothing to write down before the log has grown.
+        self.last_snapshot_offset = self.map_end_offset = offset
 
 
 def _taken_in(unstable: tuple[UnstableTxn, ...], effects: Iterable[Effect]) -> tuple[tuple[UnstableTxn, ...], list[AbortedTxn]]:

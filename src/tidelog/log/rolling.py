@@ -46,6 +46,8 @@ class Rolling(LogState):
         """
         old = self.view.active
         if base_offset == old.base_offset and old.size_bytes == 0:
+            old.created_ms = 0  # as if it were a new one
+            old.txn_index.remove()
             self._activate(old, base_offset)
             self.recovery_point = max(self.recovery_point, base_offset)
             return old

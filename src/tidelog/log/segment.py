@@ -76,7 +76,7 @@ class Segment:
         """Whether the files were there when the segment was loaded."""
         self.end = SegmentEnd(-1, size_bytes)
         self.created_ms = 0
-        """When this process opened or emptied it; the age of a segment without timestamps is counted from here."""
+        """When this process opened, made or emptied it; the age of a segment without timestamps is counted from here. 0: not known yet."""
         self.jitter_ms = 0
         self._writer: OpenFile | None = None
         self._run: IndexRun | None = None
@@ -148,7 +148,7 @@ class Segment:
         if file_bytes > self.size_bytes:
             self.pool.disk.truncate(self._writer.fd, file_bytes)
         self._start_run(index_interval_bytes)
-        self.created_ms = created_ms
+        self.created_ms = self.created_ms or created_ms  # a truncation that makes it the last one again does not make it young
         self.jitter_ms = jitter_ms
         self._age = None
         self.end = SegmentEnd(next_offset, self.end[1])

@@ -109,6 +109,14 @@ class TxnIndex:
         if self.size_bytes is not None:
             self._cut(0)
 
+    def remove(self) -> None:
+        """Drop all entries, and the file with them: of a segment that is begun anew, as if it had never been."""
+        if self.size_bytes is not None:
+            self._writer = None
+            self._pool.disk.remove(self.path)
+            self.size_bytes = None
+            self._is_unsettled = False
+
     def _cut(self, size_bytes: int) -> None:
         writer = self._open_or_create()
         self._pool.disk.truncate(writer.fd, size_bytes)

@@ -244,15 +244,16 @@ class Writing(Rolling):
             check_range(headers, end_offset, self.view.active.base_offset)
             if headers.end_position > self._limits.segment_bytes:
                 raise self._too_large(headers.end_position)
+            effects = self._check_producers(batches, headers)  # before a roll: a refused call leaves the log where it was
             done = 0
             while done < len(headers):
                 # One segment takes a call, unless an index is too small for an entry a batch.
-                done += self._append_some_as_follower(batches, headers[done:])
+                done += self._append_some_as_follower(batches, headers[done:], effects)
             last, newest = int(headers.last_offset[-1]), int(headers.max_timestamp_ms.max())
         self._acknowledge(last + 1)
         return AppendInfo(first_offset(headers), last, newest, -1, headers.end_position)
 
-    def _append_some_as_follower(self, batches: memoryview, headers: BatchHeaders) -> int:
+    def _append_some_as_follower(self, batches: memoryview, headers: BatchHeaders, of_call: list[Effect]) -> int:
         """Append the first of these batches, as many as the indexes of a segment have room for: how many."""
         end_offset = self.view.active.end[0]
         room = headers[: self._index_room(self.view.active, len(headers))]
@@ -263,7 +264,8 @@ class Writing(Rolling):
         if fitting < len(room):
             room = room[:fitting]
             data = batches[int(room.position[0]) : room.end_position]
-        effects = self._check_producers(batches, room)
+        first, last = int(room.base_offset[0]), int(room.last_offset[-1])
+        effects = [effect for effect in of_call if first <= effect.last_offset <= last]
         before, end = self.epochs.entries, active.end
         try:
             self.epochs.assign_many(epoch_starts(room))

@@ -170,6 +170,19 @@ def test_on_truncation(tmp_path: Path) -> None:
     assert snapshots_in(log.directory) == [3, 4]
 
 
+def test_none_of_a_log_that_was_begun_anew(tmp_path: Path) -> None:
+    """Nothing is known of producers, so there is nothing to write down before something is appended."""
+    with open_small(tmp_path) as log:
+        log.append(sent(1, 0))
+        log.roll()
+        log.truncate_fully_and_start_at(24)
+    assert snapshots_in(log.directory) == []
+    with open_small(tmp_path) as log:
+        assert snapshots_in(log.directory) == [24]  # as of any log that was closed in order and has none
+        log.append(sent(1, 0))
+    assert snapshots_in(log.directory) == [24, 25]
+
+
 # Which are used on opening
 
 

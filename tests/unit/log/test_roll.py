@@ -113,6 +113,43 @@ def test_a_log_rolls_by_age(tmp_path: Path) -> None:
     assert bases(tmp_path / "lag", compacted, batches) == [0, 3]
 
 
+def test_a_truncation_does_not_make_a_segment_young(tmp_path: Path) -> None:
+    """Without timestamps its age counts from when this process made or opened it, also if it is the last one again."""
+    clock = FakeClock()
+    config = {"segment.ms": 1000}
+    with open_log(tmp_path, config, clock=clock) as log:
+        log.append(numbered(0, timestamp_ms=-1))
+        for _ in range(2):
+            log.append(numbered(1))
+            log.roll()
+            clock.advance(500)
+            log.truncate_to(1)
+        log.append(numbered(2))
+        assert [segment.base_offset for segment in log.segments] == [0]
+        clock.advance(1)
+        log.append(numbered(3))
+        assert [segment.base_offset for segment in log.segments] == [0, 2]
+    with open_log(tmp_path, config, clock=clock) as log:
+        clock.advance(600)
+        log.truncate_to(1)
+        clock.advance(401)
+        log.append(numbered(4))
+        assert [segment.base_offset for segment in log.segments] == [0, 1]
+
+
+def test_an_empty_segment_that_is_rolled_is_young_again(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with open_log(tmp_path, {"segment.ms": 1000}, clock=clock) as log:
+        clock.advance(600)
+        log.roll()
+        log.append(numbered(0, timestamp_ms=-1))
+        clock.advance(1000)
+        log.append(numbered(1))
+        clock.advance(1)
+        log.append(numbered(2))
+        assert [segment.base_offset for segment in log.segments] == [0, 2]
+
+
 def test_a_log_rolls_by_full_indexes(tmp_path: Path) -> None:
     """The first batch has no entry; the time index keeps a slot for the last."""
     dense = {"index.interval.bytes": 0}

@@ -216,11 +216,12 @@ def test_the_latest_of_committed_readers_is_the_last_stable_offset(tmp_path: Pat
 def test_a_marker_above_the_high_watermark_ends_nothing_yet(tmp_path: Path) -> None:
     """Facts 5.1: undecided until the marker lies below the high watermark."""
     with open_small(tmp_path) as log:
+        log.high_watermark = 0
         log.append(in_txn(1, 0, number=10))
         log.append(in_txn(2, 0, number=20))
         abort(log, 2)
         commit(log, 1)
-        for watermark, stable in ((4, 4), (3, 0), (4, 4), (2, 0), (1, 0), (0, 0), (4, 4)):
+        for watermark, stable in ((2, 0), (1, 0), (0, 0), (3, 0), (4, 4)):
             log.high_watermark = watermark
             assert log.last_stable_offset == stable, watermark
             assert committed_numbers(log) == ([10] if stable == 4 else [])
@@ -618,3 +619,49 @@ def test_a_run_begins_transactions(tmp_path: Path) -> None:
         assert log.last_stable_offset == 1
         commit(log, 2)
         assert committed_numbers(log) == [20, 1, 2]
+
+
+def test_what_was_stable_stays_stable(tmp_path: Path) -> None:
+    """A transaction whose marker was below the high watermark is forgotten, also if the watermark is taken back."""
+    with open_small(tmp_path) as log:
+        log.high_watermark = 0
+        log.append(in_txn(1, 0))
+        commit(log, 1)
+        log.append(sent(2, 0))
+        log.high_watermark = 1
+        assert log.last_stable_offset == 0
+        log.high_watermark = 3
+        assert log.last_stable_offset == 3
+        log.high_watermark = 1
+        assert log.last_stable_offset == 1
+
+
+@pytest.mark.parametrize("config", [{}, {"segment.index.bytes": 24, "index.interval.bytes": 0}], ids=["one-segment", "a-batch-a-segment"])
+def test_a_followers_call_is_refused_as_a_whole(config: dict[str, Any], tmp_path: Path) -> None:
+    """The third batch breaks its producer's transaction: nothing of the call stays, nothing was rolled, and the offset is free."""
+    with open_small(tmp_path, config) as log:
+        log.append_as_follower(placed(0, in_txn(1, 0)))
+        before = files_of(Path(log.directory))
+        call = placed(1, in_txn(1, 1)) + placed(2, in_txn(1, 2)) + placed(9, sent(1, 3))
+        with pytest.raises(InvalidTxnStateError):
+            log.append_as_follower(call)
+        assert files_of(Path(log.directory)) == before
+        assert (log.log_end_offset, len(log.segments), producers_of(log)[1].last_sequence) == (1, 1, 0)
+        log.append_as_follower(placed(1, in_txn(1, 1)))
+
+
+def test_an_empty_segment_that_is_rolled_is_a_new_one(tmp_path: Path) -> None:
+    """An abort was all it held. Kafka deletes the empty segment and makes another; the file of its transaction index goes with it."""
+    with open_small(tmp_path) as log:
+        log.append(in_txn(1, 0))
+        log.roll()
+        abort(log, 1)
+        log.truncate_to(1)
+        index = Path(log.directory) / f"{1:020}.txnindex"
+        assert index.read_bytes() == b""
+        log.roll()
+        assert not index.exists()
+        assert abort(log, 1) == 1
+        assert aborted_on_disk(log) == [AbortedTxn(1, 0, 1, 2)]
+    with open_small(tmp_path) as log:
+        assert committed_numbers(log) == []
