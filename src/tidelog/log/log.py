@@ -17,8 +17,6 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from pathlib import Path
 from random import Random
 from types import TracebackType
 from typing import Any, Literal, overload
@@ -27,18 +25,13 @@ from uuid import UUID
 from tidelog.config import LogConfig
 from tidelog.disk.disk import Buffer
 from tidelog.disk.file_pool import SHARED, FilePool
-from tidelog.disk.log_directory import LogDirectory, make_durable_directory
-from tidelog.disk.names import parse_partition
-from tidelog.disk.partition_metadata import check_topic_id
-from tidelog.errors import DamagedLogError, LogNotFoundError, TidelogError
 from tidelog.log.append_info import AppendInfo
 from tidelog.log.load_report import LoadReport, Progress
-from tidelog.log.loader import Loader
 from tidelog.log.log_reading import LogReading
 from tidelog.log.maintenance import Maintenance
+from tidelog.log.opening import Opening
 from tidelog.log.read_only import ReadOnlyLog, open_read_only
 from tidelog.log.segment import Segment
-from tidelog.log.storage_errors import storage_error
 
 Clock = Callable[[], int]
 Settings = LogConfig | dict[str, Any] | None
@@ -125,55 +118,22 @@ class Log(LogReading):
             return open_read_only(directory, config=config, pool=pool)
         if mode != "a":
             raise ValueError(f"mode must be 'r' or 'a', not {mode!r}")
-        settings = LogConfig.of(config)
-        resolved = Path(directory).resolve()
-        path = str(resolved)
-        partition = parse_partition(resolved.name)
-        if partition is None:
-            raise LogNotFoundError(
-                "not the name of a partition directory", path=path, expected="topic-partition, as in emails-0", found=resolved.name
-            )
-        disk = pool.disk
-        try:
-            home = LogDirectory.claim(str(resolved.parent), partition, disk=disk)
-        except OSError as error:
-            if isinstance(error, TidelogError):
-                raise
-            raise storage_error(error, str(resolved.parent), "taking over the log directory failed") from error
-        report = LoadReport()
-        try:
-            is_new = not disk.exists(path)
-            if is_new:
-                make_durable_directory(disk, path)
-            loader = Loader(
-                pool,
-                path,
-                settings,
-                is_kafka_mode=recovery == "kafka",
-                drops_behind_damage=recovery == "kafka" or not settings.is_durable,
-                is_clean=is_new or (home.was_clean(partition) if last_shutdown_clean is None else last_shutdown_clean),
-                recovery_point=recovery_point if recovery_point is not None else home.recovery_point(partition) or 0,
-                log_start_offset=log_start_offset if log_start_offset is not None else home.log_start_offset(partition) or 0,
-                report=report,
-                now_ms=(clock or wall_clock)(),
-                producer_expiration_ms=producer_id_expiration_ms,
-                workers=workers,
-                progress=progress,
-            )
-            found_id = check_topic_id(disk, path, topic_id)
-            loaded = loader.load()
-            writing = Maintenance(home, partition, path, settings, clock or wall_clock, pool, loaded, random or Random())  # noqa: S311
-            writing.settle_in()
-        except BaseException as error:
-            with suppress(OSError):  # the first reason is the one to tell
-                if isinstance(error, DamagedLogError) and not report.has_changed:
-                    home.abandon(partition)  # the clean shutdown marker comes back
-                else:
-                    home.release(partition, clean=False)
-            if isinstance(error, OSError) and not isinstance(error, TidelogError):
-                raise storage_error(error, path, "opening the log failed") from error
-            raise
-        return cls(writing, report, found_id)
+        owner = Opening(
+            directory,
+            LogConfig.of(config),
+            clock or wall_clock,
+            pool,
+            is_kafka_mode=recovery == "kafka",
+            was_clean=last_shutdown_clean,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+            topic_id=topic_id,
+            producer_expiration_ms=producer_id_expiration_ms,
+            workers=workers,
+            progress=progress,
+            random=random or Random(),  # noqa: S311
+        )
+        return cls(*owner.open())
 
     # Where the log stands
 

@@ -4,7 +4,7 @@ from functools import partial
 
 from tidelog.disk.names import SEGMENT_KINDS, segment_file
 from tidelog.errors import RecordListTooLargeError
-from tidelog.log.log_state import LogState
+from tidelog.log.flushing import Flushing
 from tidelog.log.roll import RollReason, roll_reason
 from tidelog.log.segment import Segment
 from tidelog.log.segment_files import create_segment
@@ -12,7 +12,7 @@ from tidelog.log.storage_errors import storage_error
 from tidelog.log.view import Bound, View
 
 
-class Rolling(LogState):
+class Rolling(Flushing):
     """Roll, on top of what a log is and how it is flushed."""
 
     def _make_room(self, size_bytes: int, first_offset: int, last_offset: int, max_timestamp_ms: int, now_ms: int) -> Segment:

@@ -12,7 +12,7 @@ from tests.support.faulty_disk import FaultyDisk
 from tests.support.logs import FakeClock, a_batch, check_log, follower_batches, number_of, numbered, open_log, pool_of, state_of
 from tidelog.disk.disk import Disk
 from tidelog.errors import LogFailedError, StorageError
-from tidelog.log.log_state import _background
+from tidelog.log.flushing import _background
 
 LONG_MAX = 2**63 - 1
 

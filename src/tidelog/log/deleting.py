@@ -1,0 +1,147 @@
+"""Move the start of a log, delete segments, replace them.
+
+Deleted segments leave the view at once; their files are renamed to `.deleted` and removed when `file.delete.delay.ms` has passed, so
+that a reader in another process can finish. Readers in this process hold the files open and do not care.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from tidelog.disk.names import DELETED
+from tidelog.errors import OffsetOutOfRangeError, RefusedBatchError
+from tidelog.log.roll import RollReason
+from tidelog.log.segment import Segment
+from tidelog.log.storage_errors import storage_error
+from tidelog.log.swap import cleaned_to_swap, old_to_deleted, remove_deleted, rename_segment, swap_to_final
+from tidelog.log.view import View
+from tidelog.log.writing import Writing
+
+
+class Deleting(Writing):
+    """Delete and replace, on top of appending."""
+
+    def delete_records_before(self, offset: int) -> int:
+        """See `Log.delete_records_before`."""
+        with self._lock:
+            self._check_writable()
+            if self.config.is_compacted and not self.config.is_deleted_by_age:
+                raise RefusedBatchError(
+                    "a log that is only compacted keeps its records", kafka_error="POLICY_VIOLATION", hint="cleanup.policy=compact,delete"
+                )
+            high_watermark = self.high_watermark.offset
+            target = high_watermark if offset == -1 else offset
+            if not 0 <= target <= high_watermark:
+                raise OffsetOutOfRangeError(
+                    offset=offset, log_start_offset=self.log_start_offset, log_end_offset=high_watermark, path=self.directory
+                )
+            if target > self.log_start_offset:
+                self._raise_start(target)
+            return self.log_start_offset
+
+    def _raise_start(self, offset: int) -> None:
+        try:
+            self.log_start_offset = offset
+            self.recovery_point = max(self.recovery_point, offset)
+            # Written down before the epochs are trimmed, which loading repeats: batches that can be read always have their epoch.
+            self._write_checkpoint()
+            self.epochs.truncate_start(offset)
+            self.producers.map_end_offset = self.view.end.offset
+            self.producers.start_moved(offset)
+            self._publish_again()
+        except OSError as error:
+            raise storage_error(error, self.directory, "writing down the new start failed") from error
+
+    def delete_segments(self, count: int, reason: str) -> int:
+        """See `Log.delete_segments`."""
+        with self._lock:
+            self._check_writable()
+            count = self._deletable(count)
+            if count == 0:
+                return 0
+            try:
+                if count == len(self.view.segments):
+                    if self.view.active.size_bytes == 0:
+                        count -= 1  # an empty active segment stays
+                    else:
+                        self._settle()
+                        self._roll(self.view.end.offset, self.clock(), RollReason.ASKED)
+                gone, stay = self.view.segments[:count], self.view.segments[count:]
+                if not gone:
+                    return 0
+                # The start moves before any file is touched: a crash in between leaves segments below it, which go later.
+                self._raise_start(max(self.log_start_offset, stay[0].base_offset))
+                for segment in gone:
+                    self._delete_first(segment)
+                self.pool.disk.sync_directory(self.directory)
+                self.remove_due()
+            except OSError as error:
+                raise storage_error(error, self.directory, f"deleting segments failed ({reason})") from error
+            return count
+
+    def _delete_first(self, segment: Segment) -> None:
+        """Let the first segment go. It leaves the view when its `.log` has another name: if that fails, it stays, below the start."""
+        try:
+            rename_segment(self.pool.disk, segment, DELETED)
+        finally:
+            if segment.stage == DELETED:
+                self.view = View.of(self.view.segments[1:])
+                self._to_remove = [*self._to_remove, (self.clock() + self.config.file_delete_delay_ms, segment)]
+        self.producers.set_aside([segment.base_offset])
+
+    def _deletable(self, count: int) -> int:
+        """How many of the first `count` segments lie below the high watermark as a whole."""
+        bases, watermark = self.view.base_offsets, self.high_watermark.offset
+        count = min(count, len(bases))
+        ends = [*bases[1:], self.view.end.offset]
+        while count and ends[count - 1] > watermark:
+            count -= 1
+        return count
+
+    def _delete_files(self, segments: Sequence[Segment], replaced: Iterable[int] = ()) -> None:
+        if not segments:
+            return
+        for segment in segments:
+            segment.close_writers()
+        old_to_deleted(self.pool.disk, self.directory, segments)
+        self.producers.set_aside({segment.base_offset for segment in segments} - set(replaced))
+        due_ms = self.clock() + self.config.file_delete_delay_ms
+        self._to_remove = [*self._to_remove, *((due_ms, segment) for segment in segments)]
+        self.remove_due()
+
+    def remove_due(self) -> None:
+        """Remove the files of deleted segments whose delay has passed."""
+        now_ms = self.clock()
+        due = [segment for due_ms, segment in self._to_remove if due_ms <= now_ms]
+        self._to_remove = [(due_ms, segment) for due_ms, segment in self._to_remove if due_ms > now_ms]
+        for segment in due:
+            remove_deleted(self.pool.disk, segment)
+
+    def replace_segments(self, new: Sequence[Segment], old: Iterable[Segment]) -> None:
+        """See `Log.replace_segments`."""
+        with self._lock:
+            self._check_writable()
+            old = list(old)
+            gone = {id(segment) for segment in old}
+            view = self.view
+            assert id(view.active) not in gone, "the active segment is never replaced"
+            kept = [segment for segment in view.segments if id(segment) not in gone]
+            disk = self.pool.disk
+            try:
+                cleaned_to_swap(disk, self.directory, new)
+                self.view = View.of(sorted([*kept, *new], key=lambda segment: segment.base_offset))
+                self._delete_files(old, [segment.base_offset for segment in new])
+                swap_to_final(disk, self.directory, new)
+            except BaseException as error:
+                # Half-way through the swap only a load can say which files count.
+                self.fail(error)
+                if isinstance(error, OSError):
+                    raise storage_error(error, self.directory, "replacing segments failed") from error
+                raise
+
+    def _write_checkpoint(self) -> None:
+        start = self.log_start_offset
+        self.home.checkpoint(
+            self.partition,
+            recovery_point=self.recovery_point,
+            log_start_offset=start if start > self.view.base_offsets[0] else None,
+            high_watermark=self.high_watermark.offset,
+        )

@@ -1,0 +1,165 @@
+"""How a log becomes durable: group commit, deadlines, the recovery point, and the end that others may read up to.
+
+An acknowledgement needs the `.log` synced; the recovery point moves once indexes and directory are synced too. Both are written down only
+afterwards, and taken back before anything is cut.
+"""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+
+from tidelog.config import LONG_MAX
+from tidelog.disk.published_end import PublishedEnd
+from tidelog.errors import LogFailedError, StorageError
+from tidelog.log.log_state import LogState
+from tidelog.log.storage_errors import storage_error
+from tidelog.log.view import Bound
+
+_background = ThreadPoolExecutor(1, "tidelog-flush")
+"""Syncs rolled segments of logs that do not wait for the disk."""
+
+
+class Flushing(LogState):
+    """Flush, on top of the state."""
+
+    def settle_in(self) -> None:
+        """Make durable what was found, before readers are shown it: after a crash it may be in the page cache only.
+
+        A recovery point above the end of the log, which a crash in a truncation leaves, is taken back first: what is appended from here on
+        would count as flushed.
+        """
+        if (self.home.recovery_point(self.partition) or 0) > self.recovery_point:
+            self.home.checkpoint_recovery_point(self.partition, self.recovery_point)
+        if self.config.is_durable:
+            self.commit.wait_for(self.view.end.offset, self._sync_batches)
+        # A crash may have left a higher end than there is now.
+        self._publish_again(is_durable=True)
+
+    def set_high_watermark(self, offset: int) -> None:
+        """See `Log.high_watermark`. What a durable log shows is made durable first."""
+        if self.config.is_durable:
+            self.commit.wait_for(min(offset, self.view.end.offset), self._sync_batches)
+        with self._lock:
+            self._high_watermark = self._place(max(self.log_start_offset, min(offset, self.view.end.offset)))
+            self.follows = False
+            self.producers.forget_stable(self._high_watermark.offset)
+
+    def _acknowledge(self, end_offset: int) -> None:
+        """Wait for the disk as long as the settings ask for."""
+        config = self.config
+        if config.is_durable or end_offset - self.commit.flushed_end >= config.flush_messages:
+            self._wait_for_disk(end_offset)
+        elif config.flush_ms < LONG_MAX:
+            if self._is_flush_due():
+                self._wait_for_disk(end_offset)
+            elif self._deadline is None:
+                self._set_deadline()
+
+    def _wait_for_disk(self, end_offset: int) -> None:
+        if not self.commit.wait_for(end_offset, self._sync_batches):
+            raise StorageError("what was appended has been cut off by a truncation before it was durable", path=self.directory)
+
+    def _set_deadline(self) -> None:
+        """Flush when `flush.ms` is over, whether or not anything is appended until then."""
+        left_ms = max(1, self._last_flush_ms + self.config.flush_ms - self.clock())
+        self._deadline = threading.Timer(left_ms / 1000, self._keep_deadline)
+        self._deadline.daemon = True
+        self._deadline.start()
+
+    def _keep_deadline(self) -> None:
+        self._deadline = None
+        try:
+            if not self.flush_if_due() and not self.is_closed and self.failure is None and self.commit.flushed_end < self.view.end.offset:
+                self._set_deadline()  # a clock that is not the wall's
+        except LogFailedError:
+            pass  # the log knows, and tells whoever writes next
+
+    def _is_flush_due(self) -> bool:
+        return self.clock() - self._last_flush_ms >= self.config.flush_ms
+
+    def _sync_batches(self) -> int:
+        """Make the `.log` files durable up to the end, as far as they are not; called with the mutex of `commit` held."""
+        if self.failure is not None:
+            raise self._failed()
+        now_ms = self.clock()
+        view = self.view
+        end = view.end
+        first = max(0, view.floor(self.commit.flushed_end))
+        for segment in view.segments[first:]:
+            self._guard_sync(segment.sync_batches)
+        self._last_flush_ms = now_ms
+        self._show(end)
+        return end.offset
+
+    def _show(self, end: Bound) -> None:
+        """Everything below `end` is durable: readers may see it, in other processes too. Called with the mutex of `commit` held."""
+        if self.follows and end.offset > self._high_watermark.offset:
+            self._high_watermark = end
+        with suppress(OSError):  # what is not published is not seen by others yet, and will be with the next commit
+            self._publish(end)
+
+    def _publish(self, end: Bound, *, is_durable: bool = False) -> None:
+        if self._published is None:
+            self._published = PublishedEnd.open_for_writing(self.pool.disk, self.directory)
+        self._published.publish(*end, self.log_start_offset, is_durable=is_durable)
+
+    def _publish_again(self, *, is_durable: bool = False) -> None:
+        """The log starts or ends elsewhere."""
+        self.commit.advance(0, lambda: self._publish(self._place(self.commit.flushed_end), is_durable=is_durable))
+
+    def _withhold(self, end: Bound) -> None:
+        """The log is about to be cut at `end`: nobody may be shown more, also after a crash."""
+        if end.offset < self.commit.flushed_end:
+            self.commit.advance(0, partial(self._publish, end, is_durable=True))
+
+    def flush_if_due(self) -> bool:
+        """Flush if `flush.ms` has passed since the last time and there is something to flush: whether it did."""
+        end = self.view.end.offset
+        if self.is_closed or self.failure is not None or self.commit.flushed_end >= end or not self._is_flush_due():
+            return False
+        self.commit.wait_for(end, self._sync_batches)
+        return True
+
+    def flush(self) -> None:
+        """See `Log.flush`."""
+        with self._lock:
+            self._check_writable()
+            self._settle()
+            end_offset = self.view.end.offset
+        try:
+            self.commit.wait_for(end_offset, self._sync_batches)
+            self._flush_up_to(end_offset)
+        except OSError as error:
+            raise storage_error(error, self.directory, "flushing failed") from error
+
+    def _flush_up_to(self, offset: int) -> None:
+        """Make batches, indexes and names below `offset` durable, then move the recovery point there."""
+        start = self.recovery_point
+        if offset <= start or self.failure is not None:
+            return
+        if not self.commit.wait_for(offset, self._sync_batches):
+            return  # cut off meanwhile
+        view = self.view
+        with self._lock:
+            # Entries that are pending are written under the lock, the rest does not need it.
+            to_sync = [segment for segment in view.segments[max(0, view.floor(start)) :] if segment.base_offset < offset]
+            for segment in to_sync:
+                try:
+                    segment.index.write_pending()
+                    segment.time_index.write_pending()
+                except OSError as error:
+                    raise storage_error(error, self.directory, "writing the indexes failed") from error
+        for segment in to_sync:
+            self._guard_sync(segment.sync_indexes)
+        if any(segment.base_offset >= start for segment in to_sync):
+            self._guard_sync(lambda: self.pool.disk.sync_directory(self.directory))
+        with self._lock:
+            # If the log was cut and went on in the meantime, what is there now need not be flushed as far.
+            self.recovery_point = max(self.recovery_point, min(offset, self.commit.flushed_end))
+            self.home.checkpoint_recovery_point(self.partition, self.recovery_point)
+
+    def flush_in_background(self, offset: int) -> None:
+        """Flush everything below `offset` some time soon."""
+        self._pending = [task for task in self._pending if not task.done()]
+        self._pending.append(_background.submit(self._flush_up_to, offset))
