@@ -5,7 +5,7 @@ import struct
 from tidelog.log.append_info import AppendInfo
 from tidelog.log.producer_replay import read_marker
 from tidelog.log.producer_state import Effect, Entries, ProducerState
-from tidelog.log.producers import Origin, ProducerBatch, followed_up
+from tidelog.log.producers import Origin, ProducerBatch, ProducerEntry, followed_up
 from tidelog.record.batch import RecordBatch
 from tidelog.record.layout import CONTROL_BIT, TRANSACTIONAL_BIT
 
@@ -22,6 +22,15 @@ def has_producer_id(batch: memoryview) -> bool:
     return batch[_PRODUCER_ID_POSITION] < 0x80
 
 
+def next_of_producer(entries: Entries, batch: memoryview, first: int, last: int, max_timestamp_ms: int) -> ProducerEntry | None:
+    """The producer behind a batch that is its next one and no part of a transaction, which most are; otherwise None."""
+    attributes, producer_id, epoch, sequence = _PRODUCER.unpack_from(batch)
+    entry = entries.get(producer_id)
+    if entry is None or attributes & (CONTROL_BIT | TRANSACTIONAL_BIT):
+        return None
+    return followed_up(entry, epoch, sequence, first, last, max_timestamp_ms)
+
+
 def check_producer(
     state: ProducerState, batch: memoryview, first: int, last: int, max_timestamp_ms: int, size_bytes: int, origin: Origin, pending: Entries
 ) -> Checked:
@@ -33,12 +42,6 @@ def check_producer(
             return None
         return state.check(marker._replace(offset=first, timestamp_ms=max_timestamp_ms), origin, pending)
     is_transactional = bool(attributes & TRANSACTIONAL_BIT)
-    if not is_transactional:
-        entry = pending.get(producer_id) or state.entries.get(producer_id)
-        if entry is not None:
-            after = followed_up(entry, epoch, sequence, first, last, max_timestamp_ms)
-            if after is not None:
-                return tuple.__new__(Effect, (after, -1, None, last))
     appended = tuple.__new__(ProducerBatch, (producer_id, epoch, sequence, first, last, max_timestamp_ms, is_transactional))
     if origin == "client":
         repeated = state.find_duplicate(appended, pending)

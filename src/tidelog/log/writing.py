@@ -12,7 +12,7 @@ from tidelog.log.append_queue import AppendQueue, AppendRequest
 from tidelog.log.follower_writing import FollowerWriting
 from tidelog.log.leader import Prepared, prepare, timestamp_range
 from tidelog.log.leader_run import PreparedRun, prepare_run, split
-from tidelog.log.producer_checks import check_producer, has_producer_id
+from tidelog.log.producer_checks import check_producer, has_producer_id, next_of_producer
 from tidelog.log.producer_state import Effect
 from tidelog.log.segment import Segment
 from tidelog.record.kernel.plain_batch import assign_plain
@@ -69,12 +69,15 @@ class Writing(FollowerWriting):
         parts, size_bytes, first, last, newest_ms = prepared
         active = self._make_room(size_bytes, first, last, newest_ms, now_ms)
         effects: tuple[Effect, ...] = ()
+        producer = None
         if has_producer_id(batch):
-            checked = check_producer(self.producers, batch, first, last, newest_ms, size_bytes, origin, {})
-            if isinstance(checked, AppendInfo):
-                return checked
-            if checked is not None:
-                effects = (checked,)
+            producer = next_of_producer(self.producers.entries, batch, first, last, newest_ms)
+            if producer is None:
+                checked = check_producer(self.producers, batch, first, last, newest_ms, size_bytes, origin, {})
+                if isinstance(checked, AppendInfo):
+                    return checked
+                if checked is not None:
+                    effects = (checked,)
         info = tuple.__new__(AppendInfo, (first, last, newest_ms, append_time_ms, size_bytes))
         if request is not None:
             request.planned = info
@@ -85,9 +88,13 @@ class Writing(FollowerWriting):
             if effects:
                 self._index_aborted(active, effects)
             active.append(parts, size_bytes, last, newest_ms)
-            if effects:
+            if producer is not None:
+                self.producers.entries[producer[0]] = producer
+            elif effects:
                 self._apply(effects)
         except BaseException as error:
+            if producer is not None:
+                effects = (Effect(producer, -1, None, last),)
             self._roll_back(active, end, before, effects, error)
         return info
 
