@@ -1,5 +1,6 @@
 import com.fasterxml.jackson.core.type.TypeReference;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import org.apache.kafka.common.errors.KafkaStorageException;
 import org.apache.kafka.common.record.MemoryRecords;
 import org.apache.kafka.common.utils.AppInfoParser;
 import org.apache.kafka.common.utils.Utils;
@@ -60,7 +61,11 @@ public final class PlaySteps {
         document.put("kafka_version", AppInfoParser.getVersion());
         document.put("leader_epochs", Outcome.leaderEpochs(player.log));
         document.put("steps", steps);
-        player.log.close();
+        try {
+            player.log.close();
+        } catch (KafkaStorageException thrown) {
+            document.put("close_error", Outcome.refused(thrown));
+        }
         Logs.copy(player.folder, scene.resolve("closed"));
         Utils.delete(temporary.toFile());
         Files.writeString(file, Json.lines(document));
@@ -93,6 +98,7 @@ public final class PlaySteps {
             case "update_high_watermark" -> Json.object("high_watermark", log.updateHighWatermark(offset(step)));
             case "increment_log_start_offset" -> Json.object("changed",
                 log.maybeIncrementLogStartOffset(offset(step), LogStartOffsetIncrementReason.ClientRecordDeletion));
+            case "delete_old_segments" -> Json.object("deleted", log.deleteOldSegments());
             case "reopen" -> reopen(step);
             case "read" -> Outcome.read(log.read(offset(step), (int) OpenLog.number(step, "max_bytes"),
                 FetchIsolation.valueOf(upper(step, "isolation")), (Boolean) step.get("min_one")));
@@ -114,14 +120,13 @@ public final class PlaySteps {
         return null;
     }
 
-    /** A clean stop and start, with the checkpoints a broker would have written; they become part of the step. */
+    /** A stop and a start, with the checkpoint that the step names; the start offset becomes part of the step. */
     private Map<String, Object> reopen(Map<String, Object> step) throws IOException {
         long start = log.logStartOffset();
-        long end = log.logEndOffset();
         step.put("log_start_offset_checkpoint", start);
-        step.put("recovery_point_checkpoint", end);
         log.close();
-        log = Logs.open(folder, config, time, start, end, true);
+        log = Logs.open(folder, config, time, start, OpenLog.number(step, "recovery_point_checkpoint"),
+            (Boolean) step.get("is_clean"));
         return null;
     }
 

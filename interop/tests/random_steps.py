@@ -3,6 +3,7 @@
 Left out is what we do differently on purpose: bytes behind a batch, leader epochs that fall, and
 
     a call with more batches than an index has room for     Kafka writes them, then throws, and has not moved on
+    recovery of a segment with more batches than that       Kafka throws
     a call with offsets too far apart for a segment         Kafka refuses it after the roll, and stands between the segments
     a follower's call that a producer's state forbids       the same
     a producer epoch that falls in a follower's call        Kafka may go on remembering batches of the old one
@@ -11,6 +12,7 @@ Left out is what we do differently on purpose: bytes behind a batch, leader epoc
     the last stable offset after a cut                      Kafka is sure of it again with the next high watermark
     a cut below all time entries of a reopened segment      Kafka forgets the largest timestamp of what stays
     a start offset for a log that is only compacted         not Kafka's log but its broker refuses that
+    retention of segments without timestamps                they are as old as their file
 """
 
 import base64
@@ -33,6 +35,7 @@ from tidelog.errors import (
 )
 from tidelog.log.log import Log
 from tidelog.record import BatchSettings, Compression, NewBatch
+from tidelog.retention import delete_old_segments
 
 Step = dict[str, Any]
 Call = Callable[[], object]
@@ -51,6 +54,7 @@ WEIGHTS = {
     "truncate_fully_and_start_at": 1,
     "update_high_watermark": 8,
     "increment_log_start_offset": 4,
+    "delete_old_segments": 5,
     "reopen": 4,
     "read": 12,
     "offset_for_time": 6,
@@ -86,6 +90,10 @@ def random_config(random: Random) -> dict[str, str]:
         config["max.message.bytes"] = random.choice((150, 400))
     if random.random() < 0.15:
         config |= {"cleanup.policy": "compact,delete", "max.compaction.lag.ms": random.choice((40, 3000))}
+    if random.random() < 0.4:
+        config["retention.bytes"] = random.choice((0, 300, 1000, 3000))
+    if random.random() < 0.4:
+        config["retention.ms"] = random.choice((0, 500, 3000))
     return {name: str(value) for name, value in sorted(config.items())}
 
 
@@ -105,6 +113,8 @@ class Author:
         self.data_ms = TIME
         self.was_reopened = False
         self.is_stable_offset_old = False
+        self.has_room = int(config["segment.index.bytes"]) >= 4000
+        """Whether the indexes of a segment take an entry for every batch."""
         self.producers = Producers(random)
         self.log = self.open()
         self.log.high_watermark = 0
@@ -115,6 +125,8 @@ class Author:
     def write(self, count: int) -> list[Step]:
         steps = []
         for op in self.random.choices(list(WEIGHTS), list(WEIGHTS.values()), k=count):
+            if op == "delete_old_segments" and not self.has_times():
+                continue
             self.now_ms += self.random.choice((0, 0, 1, 20, 500))
             step: Step = {"op": op, "now_ms": self.now_ms}
             call = getattr(self, op)(step)
@@ -211,8 +223,7 @@ class Author:
         return lambda: self.log.append(data, leader_epoch=epoch, origin="coordinator")
 
     def append_as_follower(self, step: Step) -> Call:
-        has_room = int(self.config["segment.index.bytes"]) >= 4000
-        calls, epochs = self.calls(4 if has_room else 1)
+        calls, epochs = self.calls(4 if self.has_room else 1)
         is_of_producers = self.chance(0.3)
         if is_of_producers:
             epochs = [self.latest_epoch] * len(calls)
@@ -264,11 +275,20 @@ class Author:
         step["offset"] = self.offset(below=0) if self.chance(0.1) else min(self.offset(below=0), self.log.high_watermark)
         return lambda: self.log.delete_records_before(step["offset"])
 
+    def delete_old_segments(self, step: Step) -> Call:
+        return lambda: delete_old_segments(self.log, self.now_ms)
+
+    def has_times(self) -> bool:
+        """Whether no segment that may go has the age of its file."""
+        return all(segment.max_timestamp.timestamp_ms >= 0 for segment in self.log.segments if segment.size_bytes)
+
     def reopen(self, step: Step) -> Call:
         start, end = self.log.log_start_offset, self.log.log_end_offset
+        step["is_clean"] = is_clean = self.chance(0.6) or not self.has_room
+        step["recovery_point_checkpoint"] = point = end if is_clean else self.random.choice((0, self.log.recovery_point))
         self.was_reopened = True
         self.log.close()
-        self.log = self.open(last_shutdown_clean=True, recovery_point=end, log_start_offset=start)
+        self.log = self.open(last_shutdown_clean=is_clean, recovery_point=point, log_start_offset=start)
         self.log.high_watermark = start
         return lambda: None
 

@@ -289,6 +289,7 @@ def sequences(memory: Path) -> Path:
 def test_same_answers_and_same_files(seed: int, sequences: Path, memory: Path) -> None:
     folder = sequences / str(seed)
     replay = Replay(folder, memory / "replay" / str(seed))
+    assert "close_error" not in replay.case
     try:
         differences = replay.run()
         assert [list(entry) for entry in replay.log.leader_epochs] == replay.case["leader_epochs"]

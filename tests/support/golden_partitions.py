@@ -25,6 +25,7 @@ from tidelog.errors import (
 from tidelog.log.log import Log
 from tidelog.log.producer_snapshot import parse_snapshot
 from tidelog.log.producers import ProducerEntry
+from tidelog.retention import delete_old_segments
 
 STATE = ("log_start_offset", "log_end_offset", "recovery_point", "segment_bases", "sizes")
 
@@ -161,11 +162,14 @@ class Replay:
         before = self.log.log_start_offset
         return {"changed": self.log.delete_records_before(step["offset"]) != before}
 
+    def _delete_old_segments(self, step: dict[str, Any]) -> dict[str, Any]:
+        return {"deleted": sum(deleted.segments for deleted in delete_old_segments(self.log, self.now_ms))}
+
     def _reopen(self, step: dict[str, Any]) -> None:
         watermark = self.log.high_watermark
         self.log.close()
         self.log = self._open(
-            last_shutdown_clean=True,
+            last_shutdown_clean=step.get("is_clean", True),
             recovery_point=step["recovery_point_checkpoint"],
             log_start_offset=step["log_start_offset_checkpoint"],
         )
@@ -182,13 +186,13 @@ class Replay:
         if not self.compare_bytes:
             for name in ("size", "sha256", "position"):
                 answer.pop(name, None)
-        if isolation == "committed" and (fetched.aborted_transactions or "aborted_transactions" in step["result"]):
+        if isolation == "committed" and (fetched.aborted_transactions or "aborted_transactions" in step.get("result", ())):
             answer["aborted_transactions"] = [[txn.producer_id, txn.first_offset] for txn in fetched.aborted_transactions]
         return answer
 
     def _offset_for_time(self, step: dict[str, Any]) -> dict[str, Any]:
         found = self.log.offset_for_time(step["timestamp_ms"], isolation="log_end")
-        expected = step["result"]
+        expected = step.get("result")
         if found is None:
             return {} if expected is None else {"offset": None}
         return {"offset": found.offset, "timestamp_ms": found.timestamp_ms}
