@@ -12,6 +12,7 @@ Left out is what we do differently on purpose: bytes behind a batch, leader epoc
     the last stable offset after a cut                      Kafka is sure of it again with the next high watermark
     a cut below all time entries of a reopened segment      Kafka forgets the largest timestamp of what stays
     a start offset for a log that is only compacted         not Kafka's log but its broker refuses that
+    opening a log of which nothing is left                  Kafka finds no index files, recovers, and leaves an empty producer snapshot
     retention of segments without timestamps                they are as old as their file
 """
 
@@ -125,7 +126,7 @@ class Author:
     def write(self, count: int) -> list[Step]:
         steps = []
         for op in self.random.choices(list(WEIGHTS), list(WEIGHTS.values()), k=count):
-            if op == "delete_old_segments" and not self.has_times():
+            if (op == "delete_old_segments" and not self.has_times()) or (op == "reopen" and self.is_all_gone()):
                 continue
             self.now_ms += self.random.choice((0, 0, 1, 20, 500))
             step: Step = {"op": op, "now_ms": self.now_ms}
@@ -281,6 +282,10 @@ class Author:
     def has_times(self) -> bool:
         """Whether no segment that may go has the age of its file."""
         return all(segment.max_timestamp.timestamp_ms >= 0 for segment in self.log.segments if segment.size_bytes)
+
+    def is_all_gone(self) -> bool:
+        """Whether there is but an empty segment, at which the log starts."""
+        return self.log.log_start_offset > 0 and len(self.log.segments) == 1 and self.log.segments[0].size_bytes == 0
 
     def reopen(self, step: Step) -> Call:
         start, end = self.log.log_start_offset, self.log.log_end_offset

@@ -1,16 +1,9 @@
-"""Real Kafka opens, recovers, dumps and goes on with partitions that we wrote, and does the same as we do with the same calls.
-
-Each question is one JVM for all partitions. TIDELOG_INTEROP_SEQUENCES says how many random sequences are compared, TIDELOG_INTEROP_SEED
-with which seed they begin.
-"""
+"""Real Kafka opens, recovers, dumps and goes on with partitions that we wrote. Each question is one JVM for all partitions."""
 
 import hashlib
 import json
-import os
 import re
 import shutil
-import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,25 +13,13 @@ from crc32c import crc32c
 
 from interop.tests.kafka import run_java
 from interop.tests.our_partitions import PARTITIONS, POOL, OurPartition, recovered
-from interop.tests.random_steps import write_case
-from tests.support.golden_partitions import Replay, file_differences
+from tests.support.golden_partitions import file_differences
 from tests.support.logs import TIME, numbered
 from tidelog.disk.names import OWN_SUFFIX
 from tidelog.log.log import Log
 from tidelog.log.time_lookup import MAX_TIMESTAMP
 from tidelog.record import read_batches
 from tidelog.record.kernel.record import Record
-
-SEQUENCES = int(os.environ.get("TIDELOG_INTEROP_SEQUENCES", "300"))
-FIRST_SEED = int(os.environ.get("TIDELOG_INTEROP_SEED", "0"))
-
-
-@pytest.fixture(scope="module")
-def memory() -> Iterator[Path]:
-    """A folder in memory where there is one: Kafka syncs a lot, and nothing here depends on it."""
-    place = Path("/dev/shm")  # noqa: S108
-    with tempfile.TemporaryDirectory(prefix="tidelog-", dir=place if place.is_dir() else None) as folder:
-        yield Path(folder)
 
 
 @pytest.fixture(scope="module")
@@ -270,32 +251,3 @@ def test_kafkas_dump_tool_finds_nothing_wrong(ours: dict[str, OurPartition]) -> 
         for index in map(Path, dumped["index_sanity_check"]["files"]):
             said = "passed sanity check." if index.stat().st_size or index.suffix == ".timeindex" else "is empty."
             assert f"{index} {said}" in dumped["index_sanity_check"]["out"].splitlines(), name
-
-
-# Kafka does the same
-
-
-@pytest.fixture(scope="module")
-def sequences(memory: Path) -> Path:
-    """Random sequences of calls, with Kafka's answers."""
-    folder = memory / "sequences"
-    for seed in range(FIRST_SEED, FIRST_SEED + SEQUENCES):
-        write_case(seed, folder / str(seed), memory / "author" / str(seed))
-    run_java("PlaySteps", folder)
-    return folder
-
-
-@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEQUENCES))
-def test_same_answers_and_same_files(seed: int, sequences: Path, memory: Path) -> None:
-    folder = sequences / str(seed)
-    replay = Replay(folder, memory / "replay" / str(seed))
-    assert "close_error" not in replay.case
-    try:
-        differences = replay.run()
-        assert [list(entry) for entry in replay.log.leader_epochs] == replay.case["leader_epochs"]
-        replay.log.flush()
-        differences += file_differences(folder / "open", replay.directory, used_prefix=True)
-    finally:
-        replay.log.close()
-    differences += file_differences(folder / "closed", replay.directory)
-    assert differences == [], replay.case["config"]

@@ -1,0 +1,94 @@
+"""The same steps on a log of Kafka's and on one of ours: compared, and where they differ, made as short as that allows.
+
+A case is a folder with a case.json. Kafka plays all cases of a folder in one JVM (`PlaySteps`), ours are replayed one by one. What is left
+of a sequence that failed is kept in interop/regressions, as a case without answers, and is played from then on.
+"""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from interop.tests.kafka import run_java
+from tests.support.golden_partitions import Replay, file_differences
+
+REGRESSIONS = Path(__file__).parents[1] / "regressions"
+_ANSWERS = ("result", "error")
+
+
+def play(folder: Path) -> None:
+    """Let Kafka answer all cases in a folder."""
+    run_java("PlaySteps", folder)
+
+
+def differences(case: Path, work: Path) -> list[str]:
+    """How our log differs from what Kafka did: after a step, or in the files at the end, open and closed."""
+    replay = Replay(case, work)
+    if "close_error" in replay.case:
+        return [f"Kafka could not close its log: {replay.case['close_error']}"]
+    try:
+        found = replay.run()
+        epochs = [list(entry) for entry in replay.log.leader_epochs]
+        if epochs != replay.case["leader_epochs"]:
+            found.append(f"the leader epochs are {replay.case['leader_epochs']} in Kafka, {epochs} here")
+        replay.log.flush()
+        found += file_differences(case / "open", replay.directory, used_prefix=True)
+    finally:
+        replay.log.close()
+    return found + file_differences(case / "closed", replay.directory)
+
+
+def kind_of(difference: str) -> str:
+    """A difference without its numbers, by which it is known again in a shorter sequence."""
+    return re.sub(r"\d+", "N", difference.split(":")[0])
+
+
+def shrink(case: dict[str, Any], kind: str, work: Path) -> dict[str, Any]:
+    """The case with as few steps as still show a difference of this kind."""
+    size = max(1, len(case["steps"]) // 2)
+    for round_number in range(40):
+        steps = case["steps"]
+        shorter = [case | {"steps": steps[:at] + steps[at + size :]} for at in range(0, len(steps), size)]
+        failing = _first_of_kind(shorter, kind, work / str(round_number))
+        if failing is not None:
+            case = failing
+            size = min(size, max(1, len(case["steps"]) // 2))
+        elif size == 1:
+            break
+        else:
+            size //= 2
+    return case
+
+
+def _first_of_kind(cases: list[dict[str, Any]], kind: str, work: Path) -> dict[str, Any] | None:
+    """The first of these that differs in this way, all of them played by one JVM."""
+    for number, case in enumerate(cases):
+        folder = work / "cases" / f"{number:04}"
+        folder.mkdir(parents=True)
+        (folder / "case.json").write_text(json.dumps(case))
+    play(work / "cases")
+    found = None
+    for number, case in enumerate(cases):
+        folder = work / "cases" / f"{number:04}"
+        if any(kind_of(difference) == kind for difference in differences(folder, work / "ours" / str(number))):
+            found = case
+            break
+    shutil.rmtree(work)
+    return found
+
+
+def without_answers(case: dict[str, Any]) -> dict[str, Any]:
+    """The case as it was before Kafka played it."""
+    steps = [{name: value for name, value in step.items() if name not in _ANSWERS} for step in case["steps"]]
+    return {"name": case["name"], "about": case["about"], "config": case["config"], "steps": steps}
+
+
+def keep_regression(case: Path, found: list[str], work: Path, into: Path = REGRESSIONS) -> Path:
+    """Shrink a case that differs and keep what is left."""
+    document = without_answers(json.loads((case / "case.json").read_text()))
+    shortest = shrink(document, kind_of(found[0]), work)
+    into.mkdir(exist_ok=True)
+    kept = into / f"{document['name']}.json"
+    kept.write_text(json.dumps(shortest | {"about": f"shrunk from {len(document['steps'])} steps: {found[0]}"}, indent=1) + "\n")
+    return kept
