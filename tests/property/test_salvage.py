@@ -170,7 +170,9 @@ def run(segments: list[list[bytes]], what: list[Damage], work: Path, disk: Disk 
             or data[:8] + data[12:] in bare
             or data[17:] in {batch.data[17:] for batch in placed} - {batch.data[17:] for batch in sound}
         ), (data, report)
-    check_lost(report, found, [base for base, content in zip(bases, files, strict=True) if content is not None])
+    there = {base: content for base, content in zip(bases, files, strict=True) if content is not None}
+    check_lost(report, found, [*there])
+    check_gaps(report, found, [*there.values()])
     with open_log(work / "new", {"max.message.bytes": 100_000}, disk=QuietDisk()) as log:
         assert log.log_end_offset == report.log_end_offset
         assert not log.load_report.cuts
@@ -187,7 +189,7 @@ def offsets_of(batches: list[bytes]) -> set[int]:
 
 
 def check_lost(report: SalvageReport, found: list[bytes], bases: list[int]) -> None:
-    """Between the first base offset and the end, every offset is there or lost, and none is both."""
+    """Between the first base offset and the end, every offset is there, lost, or in a gap, and none is two of them."""
     spans = sorted((min(offsets_of([data])), max(offsets_of([data]))) for data in found)
     expected = []
     next_offset = bases[0]
@@ -197,9 +199,29 @@ def check_lost(report: SalvageReport, found: list[bytes], bases: list[int]) -> N
         next_offset = last + 1
     if bases[-1] > next_offset:
         expected.append((next_offset, bases[-1] - 1))
-    told = [(lost.first_offset, lost.last_offset) for lost in report.lost if lost.last_offset is not None]
+    told = sorted((lost.first_offset, lost.last_offset) for lost in (*report.lost, *report.gaps) if lost.last_offset is not None)
     assert told == expected, report
     assert all(lost.first_offset == report.log_end_offset for lost in report.lost if lost.last_offset is None)
+
+
+def check_gaps(report: SalvageReport, found: list[bytes], files: list[bytes]) -> None:
+    """Lost is what bytes lie between that are no batches; a gap is where the next batch begins at the very byte at which one ended."""
+    by_first = {min(offsets_of([data])): data for data in found}
+    by_last = {max(offsets_of([data])): data for data in found}
+    for ranges, is_gap in ((report.gaps, True), (report.lost, False)):
+        for missing in ranges:
+            before, behind = by_last.get(missing.first_offset - 1), by_first.get((missing.last_offset or -2) + 1)
+            if before is not None and behind is not None:
+                assert is_next(before, behind, files) == is_gap, (missing, report)
+    if report.dropped_bytes == 0:
+        assert report.lost == (), report
+
+
+def is_next(before: bytes, behind: bytes, files: list[bytes]) -> bool:
+    """Whether no byte lies between two batches, but for files that are empty. What lies outside of the CRC may have been restored."""
+    number, end = next((number, at + len(before) - 21) for number, file in enumerate(files) if (at := file.find(before[21:])) >= 0)
+    rest = [file for file in (files[number][end:], *files[number + 1 :]) if file]
+    return bool(rest) and rest[0][21:].startswith(behind[21:])
 
 
 @given(logs(), damages)

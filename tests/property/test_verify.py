@@ -12,7 +12,8 @@ from tests.support.verified import write_epochs, write_segment
 from tidelog.disk.disk import OS
 from tidelog.inspection import verify
 from tidelog.inspection.header_walk import HeaderWalk
-from tidelog.inspection.segment_walk import Piece, SegmentWalk
+from tidelog.inspection.segment_walk import SegmentWalk
+from tidelog.inspection.walk_parts import Piece
 from tidelog.log.log import Log
 
 CODECS = st.sampled_from(["none", "none", "gzip", "lz4", "zstd", "snappy"])

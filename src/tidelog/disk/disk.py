@@ -196,6 +196,23 @@ class Disk:
             raise
         return fd
 
+    def hold(self, fd: int) -> bool:
+        """Show others that an open file belongs to a living process, until it is closed; False where that cannot be shown."""
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+    def is_held(self, fd: int) -> bool:
+        """Whether somebody else, of this process or another, shows that by `hold`."""
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError as error:
+            return error.errno in (errno.EACCES, errno.EAGAIN)
+        fcntl.flock(fd, fcntl.LOCK_UN)
+        return False
+
     def is_named(self, fd: int, path: str) -> bool:
         """Whether an open file still has this name: it was not removed, nor replaced by another."""
         try:

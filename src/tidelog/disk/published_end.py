@@ -14,6 +14,9 @@ It is one small write, not synced: the batches are, before it is made, so after 
 truncation, is published as durable, since a crash must not bring a higher end back. A reader that meets a write half done sees that by the
 CRC and reads again. The owner takes the file away when it closes the log in order: from then on the checkpoint of the high watermark says
 the same, and goes on to be right when a broker takes over.
+
+An owner that was killed leaves the file. What it flushed stays flushed, but a broker that takes over may cut it, and does not know the
+file. So the owner holds a lock on it for as long as it lives (flock, which goes with the process), and a reader asks for that too.
 """
 
 import struct
@@ -26,6 +29,7 @@ from crc32c import crc32c
 from tidelog.disk.disk import Disk
 from tidelog.disk.file_pool import OpenFile
 from tidelog.disk.names import OWN_SUFFIX
+from tidelog.errors import DamagedLogError
 
 PUBLISHED_END = f"flushed-end{OWN_SUFFIX}"
 MAGIC = b"tide"
@@ -33,7 +37,9 @@ VERSION = 1
 _BODY = struct.Struct(">4sIqqqq")
 _CRC = struct.Struct(">I")
 SIZE = _BODY.size + _CRC.size
+MAX_OFFSET = (1 << 63) - 1
 _TRIES = 5
+_HOLD_TRIES = 20
 
 
 class FlushedEnd(NamedTuple):
@@ -43,6 +49,16 @@ class FlushedEnd(NamedTuple):
     segment_base_offset: int
     position: int
     log_start_offset: int
+
+
+class Published(NamedTuple):
+    """What was found of it."""
+
+    end: FlushedEnd
+    is_owned: bool
+    """Whether who published it is still there."""
+    written_ns: int
+    """When that was."""
 
 
 def format_flushed_end(end: FlushedEnd) -> bytes:
@@ -57,6 +73,18 @@ def parse_flushed_end(content: bytes) -> FlushedEnd | None:
         return None
     magic, version, *fields = _BODY.unpack_from(content)
     return FlushedEnd(*fields) if magic == MAGIC and version == VERSION and min(fields) >= 0 else None
+
+
+def fault_of(content: bytes) -> str:
+    """Why `parse_flushed_end` makes nothing of it, in words."""
+    if len(content) != SIZE:
+        return "it has another size"
+    if _CRC.unpack_from(content, _BODY.size)[0] != crc32c(content[: _BODY.size]):
+        return "its CRC does not match"
+    magic, version, *_ = _BODY.unpack_from(content)
+    if magic != MAGIC:
+        return "it does not begin as it should"
+    return f"version {version} is not known" if version != VERSION else "a number in it is negative"
 
 
 class PublishedEnd:
@@ -77,10 +105,19 @@ class PublishedEnd:
             fd = disk.open(path, write=True)
         except FileNotFoundError:
             fd = disk.create(path)
-        return cls(disk, path, OpenFile(disk, fd))
+        opened = OpenFile(disk, fd)
+        for _ in range(_HOLD_TRIES):
+            if disk.hold(fd):
+                break
+            time.sleep(0.0001)  # a reader asks at this moment whether it is held; a file system without such locks has its answer soon
+        return cls(disk, path, opened)
 
     def publish(self, offset: int, segment_base_offset: int, position: int, log_start_offset: int, *, is_durable: bool = False) -> None:
         """Say how far the log is flushed. `is_durable` where the end or the start goes down."""
+        if offset > MAX_OFFSET:
+            raise DamagedLogError(
+                "the log ends behind the last offset that there can be", path=self.path, expected=f"at most {MAX_OFFSET}", found=offset
+            )
         body = _BODY.pack(MAGIC, VERSION, offset, segment_base_offset, position, log_start_offset)
         self._disk.write(self._opened.fd, (body + _CRC.pack(crc32c(body)),), 0)
         if is_durable:
@@ -92,16 +129,23 @@ class PublishedEnd:
             self._disk.remove(self.path)
 
 
-def read_published_end(disk: Disk, directory: str) -> FlushedEnd | None:
+def look_at_published_end(disk: Disk, directory: str) -> Published | None:
     """What the owner of a log says, or said when it went; None if there is nothing that could be right."""
     path = f"{directory}/{PUBLISHED_END}"
     try:
         opened = OpenFile(disk, disk.open_plain(path))
+        for attempt in range(_TRIES):
+            written_ns = disk.mtime_ns(path)  # before the content, so that it is never younger than that
+            found = parse_flushed_end(disk.read(opened.fd, SIZE + 1, 0))
+            if found is not None:
+                return Published(found, disk.is_held(opened.fd), written_ns)
+            time.sleep(0.0001 * attempt)
     except OSError:
-        return None  # none, or something else by that name: whatever it is, it vouches for nothing
-    for attempt in range(_TRIES):
-        found = parse_flushed_end(disk.read(opened.fd, SIZE + 1, 0))
-        if found is not None:
-            return found
-        time.sleep(0.0001 * attempt)
+        pass  # none, or something else by that name: whatever it is, it vouches for nothing
     return None
+
+
+def read_published_end(disk: Disk, directory: str) -> FlushedEnd | None:
+    """The same, whoever has said it."""
+    found = look_at_published_end(disk, directory)
+    return None if found is None else found.end

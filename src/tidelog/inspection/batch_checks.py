@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidelog.inspection.finding import NOTHING, RECOVERY, REPAIR, SALVAGE, Finding, Severity
-from tidelog.inspection.segment_walk import Piece
+from tidelog.inspection.walk_parts import Piece
 from tidelog.log.roll import MAX_RELATIVE_OFFSET
 from tidelog.record.headers import BatchHeaders, Int64Array
 from tidelog.record.layout import (
@@ -88,7 +88,8 @@ def _check_offsets(piece: Piece, bounds: Bounds) -> Iterator[Finding]:
         last = last.copy()
         last[piece.bad] = first[piece.bad]
     before = _before(last, bounds)
-    highest = min(base_offset + MAX_RELATIVE_OFFSET, MAX_INT64)
+    # Behind the last batch comes an offset too, and it has to be a number of 64 bits.
+    highest = min(base_offset + MAX_RELATIVE_OFFSET, MAX_INT64 - 1)
     limit = highest if bounds.next_base is None else min(highest, bounds.next_base - 1)
     steps = first - before
     is_sound = int(steps.min()) >= 1 and int(first.min()) >= base_offset and int(last.max()) <= limit and bool((first <= last).all())
@@ -129,6 +130,9 @@ def _offset_finding(
     elif falls[row]:
         code, what, mend = "offsets-fall", "a batch does not begin behind the one before it", SALVAGE
         expected, found = f"above {int(before[row])}", first
+    elif overflow[row] and last == MAX_INT64:
+        code, what, mend = "offset-overflow", "the last offset that there can be: none is left for what follows", SALVAGE
+        expected, found = f"below {MAX_INT64}", last
     elif overflow[row]:
         code, what, mend = "offset-overflow", "an offset is too far from the segment's base for its indexes", "recovery on open splits it"
         expected, found = f"at most {bounds.base_offset + MAX_RELATIVE_OFFSET}", last

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tidelog.inspection.segment_walk import WALK_BATCHES, Piece, SegmentWalk, Stretch
+from tidelog.inspection.segment_walk import WALK_BATCHES, SegmentWalk
+from tidelog.inspection.walk_parts import NO_ROWS, Piece, Stretch
 from tidelog.record.headers import FIELDS, BatchHeaders
 from tidelog.record.layout import HEADER_SIZE, LOG_OVERHEAD
 
@@ -37,6 +38,7 @@ _LAYOUT = np.dtype(
 assert _LAYOUT.itemsize == HEADER_SIZE
 _SIZE_AND_MAGIC = struct.Struct(">8xi4xb44x")
 assert _SIZE_AND_MAGIC.size == HEADER_SIZE
+_MIN_LENGTH = HEADER_SIZE - LOG_OVERHEAD
 
 
 class HeaderWalk(SegmentWalk):
@@ -51,7 +53,7 @@ class HeaderWalk(SegmentWalk):
                 self.end = self.position
                 rows = _rows(headers, start)
                 self.last_offset = max(self.last_offset, int(rows.last_offset[-1]))
-                yield Piece(rows, 0, None, np.empty(0, np.int64))
+                yield Piece(rows, 0, None, NO_ROWS)
             if len(headers) < wanted or (self.position - start) < WORTH_STEPPING_BYTES * len(headers):
                 break
             wanted = WALK_BATCHES
@@ -60,18 +62,19 @@ class HeaderWalk(SegmentWalk):
     def _step(self, wanted: int) -> list[bytes]:
         """The headers of up to `wanted` batches; fewer where something else than a whole v2 batch comes."""
         headers: list[bytes] = []
-        read, fd, end = self.disk.read, self.fd, self.size_bytes
+        read, fd, most = self.disk.read, self.fd, self.size_bytes - LOG_OVERHEAD
         append, unpack = headers.append, _SIZE_AND_MAGIC.unpack
         position = self.position
-        for _ in range(wanted):
-            header = read(fd, HEADER_SIZE, position)
-            if len(header) < HEADER_SIZE:
-                break
-            length, magic = unpack(header)
-            if magic != 2 or length < HEADER_SIZE - LOG_OVERHEAD or length > end - position - LOG_OVERHEAD:
-                break
-            append(header)
-            position += length + LOG_OVERHEAD
+        try:
+            for _ in range(wanted):
+                header = read(fd, HEADER_SIZE, position)
+                length, magic = unpack(header)
+                if magic != 2 or length < _MIN_LENGTH or length > most - position:
+                    break
+                append(header)
+                position += length + LOG_OVERHEAD
+        except struct.error:
+            pass  # the file ends: fewer bytes than a header has
         self.position = position
         return headers
 

@@ -12,9 +12,11 @@ from tidelog.disk.names import (
     parse_partition,
     segment_file,
 )
+from tidelog.disk.published_end import PUBLISHED_END
 from tidelog.inspection.batch_checks import Bounds
 from tidelog.inspection.directory_checks import PartitionFiles
 from tidelog.inspection.finding import NOTHING, RECOVERY, REPAIR, Finding, limited
+from tidelog.inspection.flushed_end_checks import check_flushed_end, load_flushed_end
 from tidelog.inspection.producer_checks import ProducerChecks
 from tidelog.inspection.segment_checks import LogContext, SegmentChecks
 from tidelog.inspection.side_file_checks import check_metadata, load_checkpoint, load_epochs, load_snapshot
@@ -39,6 +41,8 @@ class PartitionChecks:
     def run(self) -> Iterator[Finding]:
         """All findings about what is in the files."""
         directory = self.files.directory
+        flushed, findings = load_flushed_end(self.disk, f"{directory}/{PUBLISHED_END}")
+        yield from findings
         epochs, findings = load_epochs(self.disk, f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
         yield from findings
         yield from limited(epochs.check_order())
@@ -68,6 +72,8 @@ class PartitionChecks:
         if empty:
             what = f"{empty} segments without a batch before the last one, as compaction may leave them"
             yield Finding("note", "empty-segments", directory, what, NOTHING)
+        if flushed is not None and not self.vanished:
+            yield from check_flushed_end(self.disk, directory, flushed, self.end_offset)
         yield from limited(log.check_snapshots(self.end_offset))
         yield from limited(self._snapshots_beyond(snapshots), by_file=False)
         yield from limited(epochs.check_end(first_offset, self.end_offset))

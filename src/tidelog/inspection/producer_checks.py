@@ -12,7 +12,7 @@ from tidelog.disk.disk import Disk
 from tidelog.errors import InvalidRecordError, TidelogError
 from tidelog.inspection.batch_checks import Bounds
 from tidelog.inspection.finding import NOTHING, SALVAGE, Finding
-from tidelog.inspection.segment_walk import Piece
+from tidelog.inspection.walk_parts import Piece
 from tidelog.log.producer_replay import read_marker
 from tidelog.log.producers import MAX_SEQUENCE, Marker, ProducerBatch, ProducerEntry, appended, marked
 from tidelog.log.txn_index import AbortedTxn

@@ -7,7 +7,7 @@ import numpy as np
 from tidelog.errors import TidelogError
 from tidelog.inspection.batch_checks import Bounds
 from tidelog.inspection.finding import NOTHING, SALVAGE, Finding
-from tidelog.inspection.segment_walk import Piece
+from tidelog.inspection.walk_parts import Piece
 from tidelog.record.batch import RecordBatch
 from tidelog.record.headers import Int64Array
 from tidelog.record.layout import TIMESTAMP_TYPE_BIT

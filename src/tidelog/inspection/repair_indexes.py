@@ -1,8 +1,9 @@
 """Whether the indexes of a segment are right, by its batches.
 
 Right is not the same as equal to what a rebuild gives: a log that was opened and closed in between has other entries, all of them good. An
-offset index is right if each entry names a batch, and if no long stretch is without one. A time index is right if each entry says how new
-the log was at its offset, and the last one knows the newest time.
+offset index is right if each entry names a batch, and if no long stretch is without one: Kafka itself closes small segments whose index is
+empty though a rebuild gives three entries, if the log was opened in between. A time index is right if each entry says how new the log was
+at its offset, and the last one knows the newest time.
 """
 
 from collections.abc import Iterator

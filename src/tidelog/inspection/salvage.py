@@ -151,8 +151,9 @@ def _write(
     lost = list(pieces.lost)
     if tail_is_bad:
         lost.append(LostRange(replay.next_offset, None, "damaged bytes behind the last batch"))
+    missing = (*lost, *pieces.gaps)  # a marker that was cut out whole leaves a gap
     opened = tuple(
-        OpenTransaction(producer_id, first, any(gap.last_offset is None or gap.last_offset > first for gap in lost))
+        OpenTransaction(producer_id, first, any(gone.last_offset is None or gone.last_offset > first for gone in missing))
         for producer_id, first in replay.open_transactions
     )
     kept = copier.kept_bytes

@@ -18,6 +18,8 @@ from itertools import pairwise
 from tidelog.inspection.salvage_scan import Run, WalkedSegment
 
 _SPAN_BITS = 80
+_MAX_OFFSET = (1 << 63) - 1
+"""No batch ends here: what follows it would have no offset."""
 
 
 @dataclass(slots=True)
@@ -38,7 +40,7 @@ def choose_runs(walked: WalkedSegment) -> Choice:
     inside: list[Run] = []
     next_offset: int | None = None  # behind a run that can be
     for run in walked.runs:
-        if run.first_offset < walked.base_offset or run.last_offset < run.first_offset:
+        if run.first_offset < walked.base_offset or not run.first_offset <= run.last_offset < _MAX_OFFSET:
             choice.rejected.append(run)
             next_offset = None
             continue

@@ -110,7 +110,11 @@ def fingerprints(open_reader: Callable[[WalkedSegment], SalvageReader], piece: P
 
 
 def _find_missing(found: Pieces, walked: list[WalkedSegment], orphan_bases: list[int]) -> None:
-    """Offsets between the pieces: lost where bytes are bad or a file is missing; where there never was a byte, compaction may have been."""
+    """Offsets between the pieces: lost where bytes between them are bad, or the file of a segment is missing whose indexes are there.
+
+    How many of them had a record nobody knows: the sound batches on both sides are the bounds. Where there is no byte between two
+    batches nothing speaks for a loss, since a log has such gaps by right.
+    """
     bad = _BadBytes(walked, found.dropped)
     undamaged: list[tuple[int, int]] = []
     next_offset = walked[0].base_offset
@@ -135,11 +139,8 @@ def _find_missing(found: Pieces, walked: list[WalkedSegment], orphan_bases: list
     if any(base >= max(next_offset, last_base) for base in orphan_bases):
         found.lost.append(LostRange(max(next_offset, last_base), None, "the file of the last segment is missing"))
     is_compacted = any(segment.is_compacted for segment in walked) or len(undamaged) > _MANY_GAPS
-    if is_compacted:
-        found.gaps += [LostRange(first, last, "no bytes, as compaction leaves it") for first, last in undamaged]
-    else:
-        found.lost += [LostRange(first, last, "no bytes: cut out, compacted away, or a file is missing") for first, last in undamaged]
-        found.lost.sort(key=lambda lost: lost.first_offset)
+    reason = "no bytes, as compaction leaves it" if is_compacted else "no bytes: compacted away, cut out between batches, or a file is gone"
+    found.gaps += [LostRange(first, last, reason) for first, last in undamaged]
 
 
 class _BadBytes:

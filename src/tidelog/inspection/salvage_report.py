@@ -23,7 +23,7 @@ class OpenTransaction(NamedTuple):
     producer_id: int
     first_offset: int
     may_have_lost_marker: bool
-    """Whether offsets behind its beginning are lost, of which one may have been its marker."""
+    """Whether offsets behind its beginning are lost, or not there, of which one may have been its marker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class SalvageReport:
     dropped_bytes: int
     lost: tuple[LostRange, ...]
     gaps: tuple[LostRange, ...]
-    """Offsets of which there is no byte, in a compacted log: most likely nothing is lost there."""
+    """Offsets of which there is no byte: compaction leaves such gaps, so nothing says that something is lost there."""
     segments: tuple[SegmentSalvage, ...]
     open_transactions: tuple[OpenTransaction, ...]
     bad_files: tuple[str, ...]

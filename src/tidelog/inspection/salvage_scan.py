@@ -14,7 +14,7 @@ from tidelog.errors import TidelogError
 from tidelog.inspection.salvage_reader import SalvageReader
 from tidelog.inspection.salvage_search import FoundAt, batch_at, find_batch_behind
 from tidelog.record.headers import FIELDS, BatchHeaders, first_bad_checksum, walk_block
-from tidelog.record.layout import DELETE_HORIZON_BIT, HEADER, HEADER_SIZE, LOG_OVERHEAD
+from tidelog.record.layout import DELETE_HORIZON_BIT, HEADER, HEADER_SIZE, LOG_OVERHEAD, signed64
 from tidelog.record.legacy import LegacyBatch
 
 READ_BYTES = 1 << 20
@@ -23,6 +23,7 @@ _MAX_RUNS = 100_000
 """In one segment. A compacted one has a gap behind many a batch; from so many on, gaps end no runs."""
 _OVERHEAD = struct.Struct(">qi")
 _MAX_SPAN = 1 << 32
+_MAX_OFFSET = (1 << 63) - 1
 
 
 @dataclass(slots=True)
@@ -70,7 +71,7 @@ class WalkedSegment:
     @property
     def highest_offset(self) -> int:
         """Offsets are below this."""
-        return self.next_base if self.next_base is not None else self.base_offset + _MAX_SPAN
+        return self.next_base if self.next_base is not None else min(self.base_offset + _MAX_SPAN, _MAX_OFFSET)
 
 
 def walk_segment(reader: SalvageReader, base_offset: int, next_base: int | None) -> WalkedSegment:
@@ -184,7 +185,7 @@ def _take_one(walked: WalkedSegment, reader: SalvageReader, found: FoundAt, is_a
     first = last = int.from_bytes(head[:8], "big", signed=True)
     if found.magic == 2:
         fields = HEADER.unpack(head)
-        last = first + fields[6]
+        last = signed64(first + fields[6])
         walked.is_compacted |= fields[12] < fields[6] + 1 or bool(fields[5] & DELETE_HORIZON_BIT)
     walked.runs.append(
         Run(walked.base_offset, found.position, found.size_bytes, 1, first, last, is_adjacent, found.magic < 2, found.is_magic_rotten)

@@ -12,12 +12,14 @@ from tidelog.inspection.batch_checks import Bounds, check_checksums, check_heade
 from tidelog.inspection.directory_checks import PartitionFiles
 from tidelog.inspection.finding import RECOVERY, REINDEX, REPAIR, SALVAGE, Finding, Severity
 from tidelog.inspection.header_walk import HeaderWalk
-from tidelog.inspection.index_checks import OFFSET_LAYOUT, TIME_LAYOUT, OffsetIndexChecks, TimeIndexChecks, hold, read_entries, settled
+from tidelog.inspection.index_checks import OffsetIndexChecks, TimeIndexChecks
+from tidelog.inspection.index_entries import OFFSET_LAYOUT, TIME_LAYOUT, hold, read_entries, settled
 from tidelog.inspection.kept_state_checks import check_txn_index, compare_snapshot, compare_txn_index
 from tidelog.inspection.producer_checks import ProducerChecks
 from tidelog.inspection.record_checks import RecordChecks
-from tidelog.inspection.segment_walk import LARGEST_SEGMENT, Piece, SegmentWalk, Stretch
+from tidelog.inspection.segment_walk import LARGEST_SEGMENT, SegmentWalk
 from tidelog.inspection.side_file_checks import EpochChecks, load_snapshot, load_txn_index, unreadable
+from tidelog.inspection.walk_parts import Piece, Stretch, joined
 from tidelog.log.txn_index import ENTRY as TXN_ENTRY
 from tidelog.log.txn_index import AbortedTxn
 
@@ -131,7 +133,8 @@ class SegmentChecks:
         checks_crcs = self.log.level != "headers"
         walk_type = SegmentWalk if checks_crcs else HeaderWalk
         walk = walk_type(self.disk, fd, min(size, LARGEST_SEGMENT), self.base_offset, checks_crcs=checks_crcs)
-        for part in walk:
+        # Records are parsed where they lie; for everything else headers are enough.
+        for part in walk if self.log.level == "records" else joined(walk):
             if isinstance(part, Stretch):
                 yield self._stretch(part)
                 bounds.has_gaps = bounds.has_gaps or part.kind != "magic"

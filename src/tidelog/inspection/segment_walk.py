@@ -9,65 +9,24 @@ checked without being held. The file may grow or shrink meanwhile.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from tidelog.disk.disk import Disk
 from tidelog.errors import TidelogError, UnsupportedMagicError
-from tidelog.inspection.batch_search import Budget, checksum_of_file, find_batch, is_plausible
+from tidelog.inspection.batch_search import MIN_LEGACY_SIZE, Search, has_good_crc, is_plausible, is_plausible_message
+from tidelog.inspection.walk_parts import NO_ROWS, Piece, Stretch, header_row, size_at
+from tidelog.log.batch_checksum import MAGIC_POSITION
 from tidelog.log.roll import MAX_RELATIVE_OFFSET
-from tidelog.record.headers import FIELDS, BatchHeaders, checksums_match, walk_block
-from tidelog.record.layout import ATTRIBUTES_POSITION, CRC_POSITION, HEADER, HEADER_SIZE, LENGTH_POSITION, LOG_OVERHEAD
+from tidelog.record.headers import FIELDS, BatchHeaders, checksums_match, first_bad_checksum, walk_block
+from tidelog.record.layout import HEADER_SIZE
 
 READ_BYTES = 2 << 20
 LARGEST_IN_MEMORY = 16 << 20
 LARGEST_SEGMENT = (1 << 31) - 1
 """Positions in an index are numbers of 31 bits."""
 WALK_BATCHES = 4096
-MIN_LEGACY_SIZE = 26
 CUT_OFF = "the last batch is cut off"
-_NONE = np.empty(0, np.int64)
-
-StretchKind = Literal["lost", "torn", "zeros", "garbage", "magic", "shrunk"]
-
-
-@dataclass(slots=True)
-class Piece:
-    """Batches one behind the other. Good only until the next one is asked for: the memory is used again."""
-
-    headers: BatchHeaders
-    shift: int
-    """What is to be added to their positions to get those in the file."""
-    view: memoryview | None
-    """The bytes under the headers; None if only headers were read."""
-    bad: np.ndarray
-    """Rows whose CRC does not match."""
-
-    @property
-    def start(self) -> int:
-        """In the file."""
-        return int(self.headers.position[0]) + self.shift
-
-    @property
-    def end(self) -> int:
-        """In the file."""
-        return self.headers.end_position + self.shift
-
-
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """Bytes that are no batches."""
-
-    kind: StretchKind
-    """lost: a sound batch follows; torn, zeros, garbage: nothing follows; magic: a sound v2 batch but for its magic, which follows
-    as a piece; shrunk: they went away."""
-    start: int
-    end: int
-    reason: str
-    base_offset: int = -1
-    """Of the batch with a wrong magic."""
 
 
 class SegmentWalk:
@@ -84,7 +43,9 @@ class SegmentWalk:
         self.end = 0
         self.last_offset = base_offset - 1
         """Of the last batch with a CRC that matches."""
-        self._budget = Budget()
+        self._may_be_legacy = True
+        """Old messages never follow v2 batches, so behind the first of those none is searched for."""
+        self._search_of_file = Search(disk, fd, base_offset)
 
     def __iter__(self) -> Iterator[Piece | Stretch]:
         if self.size_bytes == 0:
@@ -108,8 +69,8 @@ class SegmentWalk:
             if used == 0:
                 # Read again: of a live log the rest may be there by now.
                 header = self.disk.read(self.fd, HEADER_SIZE, self.position)
-                size = _size_at(header, len(header))
-                if HEADER_SIZE <= size <= min(LARGEST_IN_MEMORY, self._reach(size)) and size > len(buffer):
+                size = size_at(header)
+                if MIN_LEGACY_SIZE <= size <= min(LARGEST_IN_MEMORY, self._reach(size)) and size > len(buffer):
                     buffer = bytearray(buffer[:held]) + bytearray(size - len(buffer))
                 else:
                     yield from self._step_over(header, size)
@@ -128,11 +89,9 @@ class SegmentWalk:
             headers, error = walk_block(view, self.position - shift, len(view), flat)
             count = len(headers)
             if count:
-                bad = _NONE
-                if self.checks_crcs:
-                    matches = checksums_match(view, headers)
-                    if not matches.all():
-                        bad = np.flatnonzero(~matches)
+                bad = NO_ROWS
+                if self.checks_crcs and first_bad_checksum(view, headers)[0] < count:
+                    bad = np.flatnonzero(~checksums_match(view, headers))
                 stop = next((row for row in bad.tolist() if not self._keeps_its_place(headers, row, bad, shift)), count)
                 if stop:
                     self.position = self.end = shift + int(headers.position[stop - 1] + headers.size_bytes[stop - 1])
@@ -148,10 +107,12 @@ class SegmentWalk:
 
     def _note_last_offset(self, headers: BatchHeaders, bad: np.ndarray, stop: int) -> None:
         good = stop - 1
-        while good >= 0 and good in bad:
-            good -= 1
+        if len(bad):
+            while good >= 0 and good in bad:
+                good -= 1
         if good >= 0:
             self.last_offset = max(self.last_offset, int(headers.last_offset[good]))
+            self._may_be_legacy = self._may_be_legacy and int(headers.magic[good]) < 2
 
     def _keeps_its_place(self, headers: BatchHeaders, row: int, bad: np.ndarray, shift: int) -> bool:
         """Whether the walk can go on behind a batch whose CRC does not match."""
@@ -163,42 +124,45 @@ class SegmentWalk:
         return self._is_believable(start, end, above, is_legacy=int(headers.magic[row]) < 2)
 
     def _is_believable(self, start: int, end: int, above: int, *, is_legacy: bool = False) -> bool:
-        if self._find(start + 1, end, above) is not None:
+        # Of old messages none is looked for in it: a wrapper that is badly compressed has them inside, whole.
+        if self._find(start + 1, end, above, with_legacy=False) is not None:
             return False
-        if self.size_bytes - end < HEADER_SIZE:
+        left = self.size_bytes - end
+        if left < (MIN_LEGACY_SIZE if is_legacy else HEADER_SIZE):
             return True
-        header = self.disk.read(self.fd, HEADER_SIZE, end)
-        # Old messages are followed by old ones, or by v2 batches; never the other way round.
-        if is_legacy and header[LOG_OVERHEAD + 4] < 2:
-            return MIN_LEGACY_SIZE <= _size_at(header, len(header)) <= self.size_bytes - end
-        return is_plausible(header, above=above, highest=self.base_offset + MAX_RELATIVE_OFFSET)
+        header, highest = self.disk.read(self.fd, HEADER_SIZE, end), self.base_offset + MAX_RELATIVE_OFFSET
+        if is_legacy and is_plausible_message(header, left, above=above, highest=highest):
+            return True
+        return is_plausible(header, above=above, highest=highest)
 
     def _bad_framing(self, error: TidelogError) -> Iterator[Piece | Stretch]:
         """A size or a magic that cannot be."""
         header = self.disk.read(self.fd, HEADER_SIZE, self.position)
-        size = _size_at(header, len(header))
-        if isinstance(error, UnsupportedMagicError) and HEADER_SIZE <= size <= self._reach(size) and self._has_good_crc(header, size):
-            headers = header_row(header, self.position, size)
+        size = size_at(header)
+        if isinstance(error, UnsupportedMagicError) and HEADER_SIZE <= size <= self._reach(size) and self._has_good_crc(header, size, 2):
+            headers = header_row(header, self.position, size, magic=2)
             yield Stretch("magic", self.position, self.position + size, str(error.found), int(headers.base_offset[0]))
             self.position += size
             self.end = self.position
             self.last_offset = max(self.last_offset, int(headers.last_offset[0]))
-            yield Piece(headers, 0, None, _NONE)
+            self._may_be_legacy = False
+            yield Piece(headers, 0, None, NO_ROWS)
             return
         yield from self._search(error.what)
 
     def _step_over(self, header: bytes, size: int) -> Iterator[Piece | Stretch]:
         """The next batch is not whole: too large to be held, or cut off, or what is there is none."""
-        is_v2 = len(header) == HEADER_SIZE and header[LOG_OVERHEAD + 4] == 2
-        if is_v2 and HEADER_SIZE <= size <= self._reach(size):
-            is_good = not self.checks_crcs or self._has_good_crc(header, size)
-            if is_good or self._is_believable(self.position, self.position + size, self.last_offset):
-                headers = header_row(header, self.position, size)
+        magic = header[MAGIC_POSITION] if len(header) == HEADER_SIZE else -1
+        if 0 <= magic <= 2 and HEADER_SIZE <= size <= self._reach(size):
+            is_good = not self.checks_crcs or self._has_good_crc(header, size, magic)
+            if is_good or self._is_believable(self.position, self.position + size, self.last_offset, is_legacy=magic < 2):
+                headers = header_row(header, self.position, size, magic)
                 self.position += size
                 self.end = self.position
                 if is_good:
                     self.last_offset = max(self.last_offset, int(headers.last_offset[0]))
-                yield Piece(headers, 0, None, _NONE if is_good else np.zeros(1, np.int64))
+                    self._may_be_legacy = self._may_be_legacy and magic < 2
+                yield Piece(headers, 0, None, NO_ROWS if is_good else np.zeros(1, np.int64))
                 return
         yield from self._search(CUT_OFF)
 
@@ -221,8 +185,8 @@ class SegmentWalk:
         else:
             yield Stretch("torn" if reason == CUT_OFF else "garbage", start, self.size_bytes, reason)
 
-    def _find(self, start: int, stop: int, above: int) -> int | None:
-        return find_batch(self.disk, self.fd, start, stop, self.size_bytes, base_offset=self.base_offset, above=above, budget=self._budget)
+    def _find(self, start: int, stop: int, above: int, *, with_legacy: bool = True) -> int | None:
+        return self._search_of_file.find(start, stop, self.size_bytes, above=above, with_legacy=with_legacy and self._may_be_legacy)
 
     def _reach(self, size: int) -> int:
         """How far a batch at `position` may go. A live log may have got the rest of it since its size was asked for."""
@@ -235,9 +199,8 @@ class SegmentWalk:
     def _has_shrunk(self, position: int) -> bool:
         return self.disk.size(self.fd) <= position
 
-    def _has_good_crc(self, header: bytes, size: int) -> bool:
-        found = int.from_bytes(header[CRC_POSITION:ATTRIBUTES_POSITION], "big")
-        return checksum_of_file(self.disk, self.fd, self.position + ATTRIBUTES_POSITION, self.position + size) == found
+    def _has_good_crc(self, header: bytes, size: int, magic: int) -> bool:
+        return has_good_crc(self.disk, self.fd, header, self.position, size, magic=magic)
 
     def _is_zero(self, start: int) -> bool:
         while start < self.size_bytes:
@@ -248,18 +211,3 @@ class SegmentWalk:
                 break
             start += len(piece)
         return True
-
-
-def header_row(header: bytes, position: int, size: int) -> BatchHeaders:
-    """The header of one v2 batch, by itself."""
-    base_offset, _, epoch, _, crc, attributes, delta, base_time, max_time, producer, producer_epoch, sequence, count = HEADER.unpack(header)
-    last_offset = (base_offset + delta + (1 << 63)) % (1 << 64) - (1 << 63)
-    fields = (position, size, 2, attributes, base_offset, last_offset, base_time, max_time, producer, producer_epoch, sequence)
-    return BatchHeaders(np.array((*fields, epoch, count, crc), np.int64), 1, 0, 1, position + size)
-
-
-def _size_at(data: bytes, held: int) -> int:
-    """What a batch says its size is; 0 if it does not."""
-    if held < LENGTH_POSITION + 4:
-        return 0
-    return int.from_bytes(data[LENGTH_POSITION : LENGTH_POSITION + 4], "big", signed=True) + LOG_OVERHEAD

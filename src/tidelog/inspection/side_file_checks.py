@@ -11,7 +11,7 @@ from tidelog.disk.names import TopicPartition
 from tidelog.disk.partition_metadata import parse_metadata
 from tidelog.errors import CorruptFileError, TidelogError
 from tidelog.inspection.finding import NOTHING, RECOVERY, REPAIR, Finding
-from tidelog.inspection.segment_walk import Piece
+from tidelog.inspection.walk_parts import Piece
 from tidelog.log.producer_snapshot import parse_snapshot
 from tidelog.log.producers import ProducerEntry
 from tidelog.log.txn_index import ENTRY as TXN_ENTRY

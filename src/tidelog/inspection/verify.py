@@ -24,9 +24,11 @@ from tidelog.disk.names import (
     parse_segment_file,
     segment_file,
 )
+from tidelog.disk.published_end import PUBLISHED_END
 from tidelog.errors import LogNotFoundError, TidelogError
 from tidelog.inspection.directory_checks import MAX_OFFSET, PartitionFiles, sort_out
 from tidelog.inspection.finding import Finding, limited
+from tidelog.inspection.flushed_end_checks import load_flushed_end
 from tidelog.inspection.partition_checks import PartitionChecks, Progress, only_about
 from tidelog.inspection.side_file_checks import check_metadata, load_epochs, load_snapshot, read_side_file, unreadable
 
@@ -126,6 +128,8 @@ def _verify_file(path: str, level: Level, now_ms: int, disk: Disk) -> Iterator[F
         epochs, findings = load_epochs(disk, path)
         yield from findings
         yield from epochs.check_order()
+    elif name == PUBLISHED_END:
+        yield from load_flushed_end(disk, path)[1]
     elif name == PARTITION_METADATA:
         yield from check_metadata(disk, path)
     elif name.endswith("-checkpoint"):

@@ -81,7 +81,11 @@ class ReadOnlyLog(LogReading):
         if not state.is_closed and offset >= (self.log_end_offset if isolation == "log_end" else self.high_watermark):
             state.look()
         limit = self.max_batch_bytes if max_batch_bytes is None else max_batch_bytes
-        fetched = super().fetch(offset, max_bytes, isolation=isolation, min_one=min_one, max_batch_bytes=limit)
+        try:
+            fetched = super().fetch(offset, max_bytes, isolation=isolation, min_one=min_one, max_batch_bytes=limit)
+        except CorruptBatchError:
+            state.look(again=True)  # it may have been cut under us, and have gone on differently
+            fetched = super().fetch(offset, max_bytes, isolation=isolation, min_one=min_one, max_batch_bytes=limit)
         if fetched.data:
             if fetched.segment_base_offset > offset:
                 self._check_gap(offset, fetched.segment_base_offset)

@@ -81,6 +81,11 @@ class Watch:
         self._is_settled = time.time_ns() - mtime_ns > _SETTLED_NS
         return not is_same
 
+    @property
+    def mtime_ns(self) -> int:
+        """As of the last time that it was asked."""
+        return self._mtime_ns
+
     def forget(self) -> None:
         """What was read is not to be relied on."""
         self._mtime_ns = -2

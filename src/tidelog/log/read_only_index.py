@@ -1,9 +1,4 @@
-"""The indexes of a segment that somebody else writes to, read through `pread`.
-
-The owner cuts a preallocated index when its segment is rolled; a map of what was cut off would kill the process, a read only comes back
-shorter. How many entries there are nobody says: behind them lie zeros as long as the segment is active, and behind a truncation by a
-broker old entries may lie. So an entry counts only if the batch at its position agrees with it, and the end is looked for.
-"""
+"""The indexes of a segment that somebody else writes to: an entry counts only if the batch at its position agrees with it."""
 
 from bisect import bisect_left
 from collections.abc import Callable
@@ -12,6 +7,7 @@ from tidelog.disk.disk import Seen
 from tidelog.disk.file_pool import FilePool
 from tidelog.log.offset_index import ENTRY as OFFSET_ENTRY
 from tidelog.log.offset_index import Located, OffsetIndex, OffsetPosition
+from tidelog.log.read_only_entries import BLOCK_ENTRIES, EntryFile
 from tidelog.log.read_only_files import KnownFile
 from tidelog.log.time_index import ENTRY as TIME_ENTRY
 from tidelog.log.time_index import TimeIndex, TimestampOffset
@@ -19,64 +15,7 @@ from tidelog.log.txn_index import ENTRY as TXN_ENTRY
 from tidelog.log.txn_index import AbortedTxn, TxnIndex, parse_entries
 from tidelog.record.kernel.index_search import find_time, locate_offset
 
-_BLOCK_ENTRIES = 512
-"""Read at once when a search has come down to so many."""
 _NOWHERE = Located(-1, -1, -1, -1)
-
-
-class EntryFile:
-    """Entries of equal size in a file that may grow, be cut, or hold zeros behind them."""
-
-    __slots__ = ("_around", "_count", "_disk", "entry_size", "file")
-
-    def __init__(self, pool: FilePool, file: KnownFile, entry_size: int) -> None:
-        self._disk = pool.disk
-        self.file = file
-        self.entry_size = entry_size
-        self._count = 0
-        self._around: bytes | None = None
-        """The last entry and what lies behind it, as they were when the end was looked for."""
-
-    def read(self, slot: int, count: int = 1) -> bytes:
-        """Whole entries; fewer where the file ends."""
-        opened = self.file.open()
-        data = self._disk.read(opened.fd, count * self.entry_size, slot * self.entry_size)
-        return data[: len(data) - len(data) % self.entry_size]
-
-    def count(self, counts: Callable[[bytes], bool]) -> int:
-        """How many entries there are, up to the first that does not count: that is zeros, or disagrees with the log."""
-        if not self.file.is_there:
-            return 0
-        if self._around is None or self._look_around() != self._around:
-            opened = self.file.open()
-            slots = self._disk.size(opened.fd) // self.entry_size
-            used = bisect_left(range(slots), True, key=lambda slot: not any(self.read(slot)))
-            if used and not counts(self.read(used - 1)):
-                used = bisect_left(range(used), True, key=lambda slot: not counts(self.read(slot)))
-            self._count = used
-            self._around = self._look_around()
-        return self._count
-
-    def is_cut(self, count: int) -> bool:
-        """Whether nothing lies behind so many entries, as the owner leaves a segment that is rolled or closed."""
-        if not self.file.is_there:
-            return False
-        opened = self.file.open()
-        return self._disk.size(opened.fd) == count * self.entry_size
-
-    def _look_around(self) -> bytes:
-        return self.read(max(0, self._count - 1), 2)
-
-    def narrow(self, low: int, high: int, is_beyond: Callable[[bytes], bool]) -> tuple[int, bytes]:
-        """A block of entries in which a search ends, with its first slot: the entry before it, if any, is not beyond the target."""
-        while high - low > _BLOCK_ENTRIES:
-            middle = (low + high) // 2
-            entry = self.read(middle)
-            if not entry or is_beyond(entry):
-                high = middle
-            else:
-                low = middle
-        return low, self.read(low, high - low + 1)
 
 
 class ReadOnlyOffsetIndex(OffsetIndex):
@@ -239,7 +178,7 @@ class ReadOnlyTxnIndex(TxnIndex):
             return entries
         opened = self._file.open()
         position, last_offset = 0, -1
-        while piece := self._pool.disk.read(opened.fd, TXN_ENTRY.size * _BLOCK_ENTRIES, position):
+        while piece := self._pool.disk.read(opened.fd, TXN_ENTRY.size * BLOCK_ENTRIES, position):
             for entry in parse_entries(piece):
                 if entry.last_offset < self._base_offset:
                     return None  # loading takes this for damage, and builds the index anew
@@ -248,7 +187,7 @@ class ReadOnlyTxnIndex(TxnIndex):
                 entries.append(entry)
                 last_offset = entry.last_offset
             position += len(piece)
-            if len(piece) < TXN_ENTRY.size * _BLOCK_ENTRIES:
+            if len(piece) < TXN_ENTRY.size * BLOCK_ENTRIES:
                 break
         return entries
 

@@ -8,7 +8,8 @@ from tidelog.errors import TidelogError
 from tidelog.log.leftovers import Files
 from tidelog.log.read_only_files import KnownFile
 from tidelog.log.read_only_index import ReadOnlyOffsetIndex, ReadOnlyTimeIndex, ReadOnlyTxnIndex
-from tidelog.log.segment import Segment, SegmentEnd
+from tidelog.log.segment import Segment
+from tidelog.log.segment_base import SegmentEnd
 from tidelog.log.segment_read import find_last_batch, find_offset, largest_timestamp
 from tidelog.log.time_index import TimestampOffset
 from tidelog.log.txn_index import AbortedTxn

@@ -13,7 +13,7 @@ from crc32c import crc32c
 from tidelog.disk.disk import Disk
 from tidelog.errors import ChecksumError, CorruptBatchError, TidelogError
 from tidelog.log.read_only_segment import ReadOnlySegment
-from tidelog.log.segment import SegmentEnd
+from tidelog.log.segment_base import SegmentEnd
 from tidelog.log.time_index import TimestampOffset
 from tidelog.record.headers import FIELDS, BatchHeaders, first_bad_checksum, walk_block
 from tidelog.record.layout import HEADER, LOG_OVERHEAD

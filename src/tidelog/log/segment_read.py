@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tidelog.disk.file_pool import OpenFile
 from tidelog.errors import BatchTooLargeError, TidelogError
+from tidelog.log.gap_check import check_gap
 from tidelog.log.offset_index import OffsetPosition
 from tidelog.log.segment import Segment
 from tidelog.log.time_index import TimestampOffset
@@ -68,6 +69,8 @@ def _read_scanned(
     segment: Segment, opened: OpenFile, offset: int, max_bytes: int, max_position: int, min_one: bool, max_batch_bytes: int
 ) -> Slice | None:
     found = find_offset(segment, offset, max_position)
+    if found is None or found.base_offset > offset:
+        check_gap(segment, offset, max_position if found is None else found.position, next_batch)
     if found is None:
         return None
     data = segment.pool.disk.read(opened.fd, min(max_bytes, max_position - found.position), found.position)

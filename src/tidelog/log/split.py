@@ -2,17 +2,23 @@
 
 Brokers before 2.0 could write such segments, by compacting several into one. The batches are copied into new segments, each based at the
 base offset of its first batch and ended before its offsets go out of range, and swapped in.
+
+Each gets the aborted transactions whose markers it has. Kafka leaves that to the recovery that follows, which after a clean stop there is
+none of: then readers of committed records see what was aborted.
 """
+
+from itertools import pairwise
 
 from tidelog.config import LogConfig
 from tidelog.disk.disk import Disk
 from tidelog.disk.file_pool import FilePool
-from tidelog.disk.names import CLEANED, INDEX, LOG, SEGMENT_KINDS, TIME_INDEX, segment_file
+from tidelog.disk.names import CLEANED, INDEX, LOG, TIME_INDEX, TXN_INDEX, segment_file
 from tidelog.log.recovery import scan_segment
 from tidelog.log.roll import MAX_RELATIVE_OFFSET
 from tidelog.log.segment import Segment
 from tidelog.log.segment_read import FoundBatch, next_batch
 from tidelog.log.swap import cleaned_to_swap, old_to_deleted, remove_deleted, swap_to_final
+from tidelog.log.txn_index import parse_entries
 
 _COPY_BYTES = 1 << 20
 
@@ -21,16 +27,23 @@ def split_segment(pool: FilePool, segment: Segment, config: LogConfig) -> list[S
     """Do it, and give back the new segments."""
     disk = pool.disk
     new: list[Segment] = []
-    for base_offset, start, end in pieces_of(segment):
+    pieces = pieces_of(segment)
+    txn_index = segment.path_of(TXN_INDEX)
+    aborted = parse_entries(disk.read_file(txn_index)) if disk.exists(txn_index) else []
+    for (base_offset, start, end), (next_base, _, _) in pairwise((*pieces, (1 << 63, 0, 0))):
         _copy(disk, segment, start, end, f"{segment.directory}/{segment_file(base_offset, LOG, CLEANED)}")
         piece = Segment(pool, segment.directory, base_offset, size_bytes=end - start, index_bytes=0, time_index_bytes=0)
         piece.restaged(CLEANED)
         scanned = scan_segment(piece, index_interval_bytes=config.index_interval_bytes)
         for kind, entries in ((INDEX, scanned.offset_entries), (TIME_INDEX, scanned.time_entries)):
             _write(disk, piece.path_of(kind), bytes(entries))
-        piece.reindexed(len(scanned.offset_entries), len(scanned.time_entries), None)
+        own = [entry.pack() for entry in aborted if base_offset <= entry.last_offset < next_base]
+        if own:
+            _write(disk, piece.path_of(TXN_INDEX), b"".join(own))
+        txn_bytes = sum(map(len, own)) if own else None
+        piece.reindexed(len(scanned.offset_entries), len(scanned.time_entries), txn_bytes)
         mtime_ns = disk.mtime_ns(segment.path_of(LOG))
-        for kind in SEGMENT_KINDS[:3]:
+        for kind in (LOG, INDEX, TIME_INDEX):
             disk.set_mtime_ns(piece.path_of(kind), mtime_ns)
         new.append(piece)
     disk.sync_directory(segment.directory)

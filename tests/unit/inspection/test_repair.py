@@ -192,6 +192,7 @@ def test_another_process_is_kept_out_of_and_keeps_out(tmp_path: Path) -> None:
     assert apply_repair(plan).done
 
 
+@pytest.mark.leaves
 def test_a_directory_that_has_changed_since(tmp_path: Path) -> None:
     directory = a_log(tmp_path)
     (directory / f"{0:020d}.index").write_bytes(b"rubbish!")
@@ -215,6 +216,7 @@ def test_an_empty_plan_takes_no_lock(tmp_path: Path) -> None:
     assert report.done == ()
 
 
+@pytest.mark.leaves
 def test_a_directory_whose_name_is_no_partition(tmp_path: Path) -> None:
     directory = a_log(tmp_path)
     (directory / f"{0:020d}.index").write_bytes(b"rubbish!")
@@ -250,6 +252,7 @@ def test_with_damage_left_the_marker_stays_away(tmp_path: Path) -> None:
     assert not (home / ".kafka_cleanshutdown").exists()
 
 
+@pytest.mark.leaves
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
 def test_a_disk_that_fails_at_any_call_leaves_old_or_new(error: int, tmp_path: Path) -> None:
     original = a_log(tmp_path / "original")

@@ -10,7 +10,7 @@ from tests.support.golden import GOLDEN
 from tests.support.golden_partitions import golden_cases, load_case
 from tests.support.logs import QuietDisk, a_batch, copy_home, numbered, open_log
 from tidelog.errors import LogNotFoundError, RepairError
-from tidelog.inspection.repair import RepairPlan, plan_repair
+from tidelog.inspection.repair import RepairPlan, apply_repair, plan_repair
 from tidelog.inspection.repair_plan import (
     CutSegment,
     FinishSwap,
@@ -23,6 +23,7 @@ from tidelog.inspection.repair_plan import (
     SplitSegment,
 )
 
+pytestmark = pytest.mark.leaves  # they are damaged, and planning changes nothing
 SMALL = {"internal.segment.bytes": 600, "index.interval.bytes": 100}
 
 
@@ -252,3 +253,27 @@ def test_a_live_log_is_planned_for_without_disturbing_it(tmp_path: Path) -> None
 def test_no_directory(tmp_path: Path) -> None:
     with pytest.raises(LogNotFoundError):
         plan_repair(tmp_path / "tide-0")
+
+
+def test_an_empty_index_that_kafka_left_is_right(tmp_path: Path) -> None:
+    """A log that was opened and closed between appends: a rebuild would give three entries, Kafka gave none. So few prove nothing."""
+    directory, config = tmp_path / "tide-0", load_case(GOLDEN / "partitions" / "reopened")["config"]
+    shutil.copytree(GOLDEN / "partitions" / "reopened" / "closed", directory)
+    assert (directory / f"{0:020d}.index").read_bytes() == b""
+    assert planned(directory, config=config).is_empty
+
+
+@pytest.mark.parametrize(("batches", "is_rebuilt"), [(1, False), (2, False), (5, False), (6, True), (40, True)])
+def test_an_index_that_was_emptied(batches: int, is_rebuilt: bool, tmp_path: Path) -> None:
+    """One entry a batch but for the first: from five missing on it was no opening that cost them, and they are built as Kafka would."""
+    directory = a_log(tmp_path, batches, config={"index.interval.bytes": 0})
+    index = directory / f"{0:020d}.index"
+    expected = index.read_bytes()
+    index.write_bytes(b"")
+    plan = planned(directory, config={"index.interval.bytes": 0})
+    assert plan.is_empty != is_rebuilt
+    apply_repair(plan, disk=QuietDisk())
+    assert index.read_bytes() == (expected if is_rebuilt else b"")
+    with open_log(tmp_path, {"index.interval.bytes": 0}) as log:
+        for offset in range(batches):
+            assert next(iter(log.fetch(offset, 1).batches)).base_offset == offset

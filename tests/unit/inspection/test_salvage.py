@@ -24,6 +24,8 @@ from tidelog.log.log import Log
 from tidelog.log.producer_snapshot import parse_snapshot
 from tidelog.record import read_batches
 
+pytestmark = pytest.mark.leaves  # the sources are damaged on purpose
+
 INTACT = [
     "stopped-clean",
     "txn-clean",

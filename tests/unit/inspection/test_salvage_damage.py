@@ -265,6 +265,32 @@ def test_wrappers_are_kept_whole(name: str, tmp_path: Path) -> None:
     assert b"".join(path.read_bytes() for path in sorted(target.glob("*.log"))) == content
 
 
+@pytest.mark.parametrize("magic", [0, 1])
+def test_old_messages_behind_lost_framing_are_found(magic: int, tmp_path: Path) -> None:
+    """Also the last one, which is shorter than a header of today."""
+    messages = [message(offset, None, str(offset).encode(), magic=magic) for offset in range(5)]
+    content = bytearray(b"".join(messages))
+    start = len(messages[0])
+    content[start + 8 : start + 12] = struct.pack(">i", 3)
+    report, found = to_new(make(tmp_path, bytes(content)))
+    assert found == [0, 2, 3, 4]
+    assert lost(report) == [(1, 1)]
+
+
+def test_the_last_offset_of_all_is_not_believed(tmp_path: Path) -> None:
+    """Behind it there is none for what follows; and one that overflows is none at all."""
+    top = (1 << 63) - 1
+    for delta in (0, 1, 5):
+        work = tmp_path / str(delta)
+        work.mkdir()
+        rotten = patched(numbered(0), 0, struct.pack(">q", top))
+        content = follower_batches((0, 1)) + patched(rotten, 23, struct.pack(">i", delta)) + follower_batches((2, 1))
+        report, found = to_new(make(work, content))
+        assert found[0] == 0
+        assert found[-1] == 2
+        assert report.log_end_offset == 3
+
+
 def test_gaps_of_a_compacted_log_are_no_loss(tmp_path: Path) -> None:
     thin = patched(numbered(3, 1, base_offset=3), 23, struct.pack(">i", 4))  # offsets 3 to 7, one record
     content = follower_batches((0, 1)) + thin + follower_batches((10, 1), (15, 1))
@@ -279,6 +305,28 @@ def test_gaps_of_a_compacted_log_are_no_loss(tmp_path: Path) -> None:
     report, _ = to_new(make(other, bytes(damaged)))
     assert lost(report) == [(8, 14)]
     assert [(gap.first_offset, gap.last_offset) for gap in report.gaps] == [(1, 2)]
+
+
+@pytest.mark.parametrize("spans", [((0, 2), (3, 2)), ((0, 1), (2, 1), (4, 1)), ((5, 1),)])
+def test_a_gap_without_a_byte_is_no_loss(spans: tuple[tuple[int, int], ...], tmp_path: Path) -> None:
+    """Also a small one of a log in which nothing else looks compacted: every batch is full."""
+    report, found = to_new(make(tmp_path, follower_batches(*spans)))
+    assert found == [offset for first, count in spans for offset in range(first, first + count)]
+    assert report.lost == ()
+    assert report.is_complete
+    ends = [0, *(first + count for first, count in spans)]
+    told = [(gap.first_offset, gap.last_offset) for gap in report.gaps]
+    assert told == [(end, first - 1) for end, (first, _) in zip(ends, spans, strict=False) if first > end]
+
+
+def test_bad_bytes_in_a_gap_are_a_loss_between_their_neighbours(tmp_path: Path) -> None:
+    """What the bytes were nobody knows: at most all offsets between the batches before and behind them; the gap beside it is none."""
+    content = follower_batches((0, 1)) + bytes([2] * 90) + follower_batches((5, 1), (9, 1))
+    report, found = to_new(make(tmp_path, content))
+    assert found == [0, 5, 9]
+    assert lost(report) == [(1, 4)]
+    assert [(gap.first_offset, gap.last_offset) for gap in report.gaps] == [(6, 8)]
+    assert not report.is_complete
 
 
 # A disk that fails

@@ -314,3 +314,92 @@ def test_many_findings_alike_are_counted(tmp_path: Path) -> None:
     assert len(found) == MOST_ALIKE + 1
     assert found[-1].what.startswith("80 more like these")
     assert list(limited([])) == []
+
+
+def old(offset: int, value: bytes = b"value", magic: int = 1) -> bytes:
+    return message(offset, b"key", value, magic=magic)
+
+
+def about_log(directory: Path, *content: bytes, level: str = "everything", base_offset: int = 0) -> list[Finding]:
+    """What verify finds in a `.log` that has nothing beside it."""
+    directory.mkdir(exist_ok=True)
+    path = directory / f"{base_offset:020d}.log"
+    path.write_bytes(b"".join(content))
+    return [finding for finding in verify(directory, level=level) if finding.path == str(path)]  # type: ignore[arg-type]
+
+
+def codes_of(findings: list[Finding]) -> list[str]:
+    return [finding.code for finding in findings]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("level", ["headers", "everything"])
+def test_old_messages_behind_damage_are_found(tmp_path: Path, magic: int, level: str) -> None:
+    """What lies behind lost framing is told by the CRC-32 of a message, as by that of a batch."""
+    messages = [old(offset, b"v" * (7 * offset), magic) for offset in range(5)]
+    content = bytearray(b"".join(messages))
+    start = len(messages[0])
+    content[start + 8 : start + 12] = struct.pack(">i", 3)  # a size that cannot be
+    (lost,) = about_log(tmp_path, bytes(content), level=level)
+    assert lost.code == "framing-lost"
+    assert (lost.position, lost.found) == (start, f"bytes up to {start + len(messages[1])}")
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_the_last_old_message_behind_damage_is_found(tmp_path: Path, magic: int) -> None:
+    """It is shorter than a header of today, and ends with the file."""
+    first, last = old(0, magic=magic), message(1, None, b"", magic=magic)
+    assert len(last) < 61
+    content = first + b"rubbish that is no message" + last
+    assert codes_of(about_log(tmp_path, content)) == ["framing-lost"]
+
+
+def test_a_v2_batch_behind_damaged_messages_is_found(tmp_path: Path) -> None:
+    content = old(0) + bytes([255] * 30) + at(1)
+    (lost,) = about_log(tmp_path, content)
+    assert lost.code == "framing-lost"
+    assert lost.found == f"bytes up to {len(old(0)) + 30}"
+
+
+def test_old_messages_in_values_are_not_taken_for_the_log_s(tmp_path: Path) -> None:
+    """A batch of today whose framing is lost, with an old message as a value: old ones never follow new ones."""
+    inside = batch_of_payload(b"", count=0, base_offset=1) + old(7)
+    content = at(0) + b"\xff" * 20 + inside[61:] + at(9)
+    (lost,) = about_log(tmp_path, content)
+    assert lost.code == "framing-lost"
+    assert lost.found == f"bytes up to {len(content) - len(at(9))}"
+
+
+def test_a_bad_wrapper_with_whole_messages_inside_keeps_its_place(tmp_path: Path) -> None:
+    """Bytes that do not compress lie in a compressed wrapper as they are, old messages with their CRC among them."""
+    wrapper = bytearray(message(3, None, b"junk" + old(2) + b"junk", magic=1, attributes=2))
+    wrapper[-1] ^= 1
+    assert codes_of(about_log(tmp_path, old(0), bytes(wrapper), old(4))) == ["batch-crc"]
+
+
+def test_an_old_message_too_large_to_be_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidelog.inspection.segment_walk.READ_BYTES", 256)
+    monkeypatch.setattr("tidelog.inspection.segment_walk.LARGEST_IN_MEMORY", 1024)
+    content = [old(0), old(1, bytes(3000)), old(2)]
+    assert about_log(tmp_path, *content) == []
+    damaged = bytearray(content[1])
+    damaged[-1] ^= 1
+    assert codes_of(about_log(tmp_path, content[0], bytes(damaged), content[2])) == ["batch-crc"]
+
+
+TOP = (1 << 63) - 1
+
+
+@pytest.mark.parametrize("level", ["headers", "everything", "records"])
+@pytest.mark.parametrize(("first", "delta"), [(TOP, 1), (TOP - 1, 5), (TOP, (1 << 31) - 1), (TOP - 7, 1 << 20)])
+def test_offsets_that_overflow(tmp_path: Path, first: int, delta: int, level: str) -> None:
+    batch = patched(at(TOP - 9), 0, struct.pack(">q", first))
+    batch = patched(batch, 23, struct.pack(">i", delta))
+    found = about_log(tmp_path, batch, level=level, base_offset=TOP - 10)
+    assert [finding.code for finding in found if finding.severity == "error"] == ["batch-offsets"]
+
+
+@pytest.mark.parametrize("level", ["headers", "everything", "records"])
+def test_the_last_offset_of_all_leaves_none_for_what_follows(tmp_path: Path, level: str) -> None:
+    assert about_log(tmp_path, at(TOP - 3, 3), level=level, base_offset=TOP - 5) == []
+    assert codes_of(about_log(tmp_path, at(TOP - 2, 3), level=level, base_offset=TOP - 5)) == ["offset-overflow"]

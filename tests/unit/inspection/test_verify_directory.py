@@ -29,7 +29,7 @@ NAMES = {
     "leader-epoch-checkpoint.tmp": ("note", "leftover-tmp"),
     "cut-00000000000000000000-at-5.log.tidelog": ("note", "kept-aside"),
     "rebuilt-00000000000000000000.index.tidelog": ("note", "leftover-rebuilt"),
-    "flushed-end.tidelog": ("note", "own-file"),
+    "bad-00000000000000000000-at-5.log.tidelog": ("note", "own-file"),
     "notes.txt": ("note", "foreign-file"),
     "5.log": ("error", "segment-name"),
     "99999999999999999999.log": ("error", "segment-name"),
