@@ -165,9 +165,11 @@ class ProducerMachine(RuleBasedStateMachine):
         return Log.open(self.home / "t-0", config=self.config, clock=FakeClock(), pool=FilePool(QuietDisk()), random=Random(1), **options)
 
     def teardown(self) -> None:
-        if hasattr(self, "log"):
-            self.log.close()
-        shutil.rmtree(self.work)
+        try:
+            if hasattr(self, "log"):
+                self.log.close()
+        finally:
+            shutil.rmtree(self.work)
 
     # Appending
 
@@ -364,6 +366,14 @@ class ProducerMachine(RuleBasedStateMachine):
                 found[:0] = [batch.number + place for place in range(batch.count) if batch.first + place >= self.start]
         return found
 
+
+pytestmark = pytest.mark.leaves(
+    "producer-sequence",  # a producer that was forgotten with the records that were deleted begins anew
+    "producer-epoch",  # the same
+    "snapshot-beyond-end",  # a log that was cut inside of a batch ends, by its files, before that batch
+    "snapshot-producer",  # where a transaction began that is older than the log: the snapshot knows, the log does not
+    "txn-index-entry",  # the same, of a transaction that is open beside the aborted one
+)
 
 STEPS = int(os.environ.get("TIDELOG_MODEL_STEPS", "40"))
 EXAMPLES = 60

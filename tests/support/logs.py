@@ -16,6 +16,7 @@ from tidelog.record.kernel.record import Record
 
 TIME = 1_700_000_000_000
 KINDS = (".log", ".index", ".timeindex")
+SMALL_INDEX_BYTES = 1 << 16
 
 
 class FakeClock:
@@ -69,10 +70,13 @@ def follower_batches(*spans: tuple[int, int], epoch: int = 0, timestamp_ms: int 
 
 
 def open_log(home: Path, config: dict[str, Any] | None = None, *, disk: Disk | None = None, name: str = "tide-0", **options: Any) -> Log:
-    """A log with a clock that stands still, on a disk of its own, which must be a `FaultyDisk` to be asked for with `disk_of`."""
+    """A log with a clock that stands still, on a disk of its own, which must be a `FaultyDisk` to be asked for with `disk_of`.
+
+    Its indexes are small: the ten mebibytes that an active one has otherwise are copied and read whenever a test takes the log's files.
+    """
     options.setdefault("clock", FakeClock())
     options.setdefault("pool", FilePool(FaultyDisk() if disk is None else disk))
-    log: Log = Log.open(home / name, config=config, **options)
+    log: Log = Log.open(home / name, config={"segment.index.bytes": SMALL_INDEX_BYTES, **(config or {})}, **options)
     return log
 
 

@@ -13,7 +13,7 @@ must not, and need not: the files that would stay are there, if not under their 
 from collections.abc import Callable, Iterable
 
 from tidelog.disk.disk import Seen
-from tidelog.disk.names import CLEANED, LOG, SWAP, SegmentFile, is_foreign_segment_file, parse_segment_file
+from tidelog.disk.names import CLEANED, DELETED, LOG, SWAP, SegmentFile, is_foreign_segment_file, parse_segment_file
 from tidelog.errors import DamagedLogError
 
 Files = dict[str, Seen]
@@ -46,6 +46,8 @@ def relevant(directory: str, seen: Iterable[Seen]) -> list[tuple[SegmentFile, Se
                 found={"link": "a link", "directory": "a directory"}.get(entry.kind, "neither file nor directory"),
                 hint="a broker writes plain files only; nothing was read",
             )
+        if parsed.stage == DELETED:
+            continue  # however many there are, they are gone
         found.append((parsed, entry))
         if len(found) > MAX_FILES:
             raise DamagedLogError(

@@ -469,6 +469,7 @@ def test_a_group_that_fails(tmp_path: Path) -> None:
         batches = [sent(1, 1), sent(2, 0), sent(1, 2)]
         outcomes = queued(log, disk, batches, lambda: disk.fail(1, error=errno.ENOSPC, kind="write", on=".log", until_healed=True))
         disk.heal()
+        assert len(outcomes) == 3
         # The first is written alone and refused; the third is then out of order.
         assert all(isinstance(outcome, (DiskFullError, OutOfOrderSequenceError)) for outcome in outcomes), outcomes
         assert producers_of(log) == known

@@ -15,7 +15,7 @@ from tidelog.errors import OffsetOutOfRangeError
 from tidelog.log.log import Log
 
 TINY = {"internal.segment.bytes": 600, "index.interval.bytes": 100, "file.delete.delay.ms": 0}
-SECONDS = 1.5
+SECONDS = 0.6
 
 
 class Readers:

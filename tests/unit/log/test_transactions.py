@@ -556,6 +556,7 @@ def test_a_follower_of_everything_in_one_call(tmp_path: Path) -> None:
         log.high_watermark = log.log_end_offset
         assert log.last_stable_offset == 8
         assert producers_of(log) == known
+        assert entries
         assert [entry[:3] for entry in aborted_on_disk(log)] == [entry[:3] for entry in entries]
         assert committed_numbers(log) == expected
         for offset in range(log.log_end_offset):
