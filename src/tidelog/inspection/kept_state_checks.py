@@ -54,7 +54,7 @@ def compare_txn_index(
         elif marker is not None and marker != txn.producer_id:
             what = "an entry is about another producer than the marker"
             yield Finding("warning", "txn-index-producer", path, what, REPAIR, position, txn.last_offset, marker, txn.producer_id)
-        elif replayed is not None and not _is_like(txn, replayed, checks) and not has_gaps and txn.first_offset >= first_base:
+        elif replayed is not None and not _is_like(txn, replayed, checks, first_base) and not has_gaps and txn.first_offset >= first_base:
             what = "an entry is not what the log says: first offset, last offset, last stable offset"
             wanted = f"{replayed.first_offset}, {replayed.last_offset}, {replayed.last_stable_offset}"
             yield Finding(
@@ -77,12 +77,13 @@ def compare_txn_index(
             yield Finding("error", "txn-index-missing", path, what, RECOVERY, None, txn.first_offset)
 
 
-def _is_like(txn: AbortedTxn, replayed: AbortedTxn, checks: ProducerChecks) -> bool:
+def _is_like(txn: AbortedTxn, replayed: AbortedTxn, checks: ProducerChecks, first_base: int) -> bool:
     """Whether an entry is what the log says.
 
-    If many batches were appended by one call, as a follower does it, transactions that begin behind the marker were known already.
+    If many batches were appended by one call, as a follower does it, transactions that begin behind the marker were known already. What was
+    open then may have begun in a segment that is deleted by now.
     """
-    if txn == replayed:
+    if txn == replayed or (txn[:3] == replayed[:3] and txn.last_stable_offset < first_base):
         return True
     is_later = txn.last_stable_offset > replayed.last_stable_offset == txn.last_offset + 1
     return is_later and txn[:3] == replayed[:3] and txn.last_stable_offset in checks.starts
@@ -105,19 +106,18 @@ def compare_snapshot(
         ours = replayed.get(entry.producer_id)
         if last is None or last.last_offset < first_base or has_gaps:
             continue
-        if ours is None or not ours.batches or _facts(ours, first_base) != _facts(entry, first_base):
+        if ours is not None and 0 <= entry.transaction_start < first_base:
+            ours = ours._replace(transaction_start=entry.transaction_start)  # it began in a segment that is deleted by now
+        if ours is None or not ours.batches or _facts(ours) != _facts(entry):
             what = f"producer {entry.producer_id} is not as the log says: epoch, last sequence, last offset, transaction"
-            wanted = "no batch" if ours is None or not ours.batches else str(_facts(ours, first_base))
-            yield Finding(
-                "warning", "snapshot-producer", path, what, RECOVERY, None, last.last_offset, wanted, str(_facts(entry, first_base))
-            )
+            wanted = "no batch" if ours is None or not ours.batches else str(_facts(ours))
+            yield Finding("warning", "snapshot-producer", path, what, RECOVERY, None, last.last_offset, wanted, str(_facts(entry)))
     for producer_id, ours in replayed.items():
         if ours.transaction_start >= first_base and producer_id not in known:
             what = f"the open transaction of producer {producer_id} is missing"
             yield Finding("warning", "snapshot-transaction", path, what, RECOVERY, None, ours.transaction_start)
 
 
-def _facts(entry: ProducerEntry, first_base: int) -> tuple[int, int, int, int]:
+def _facts(entry: ProducerEntry) -> tuple[int, int, int, int]:
     last = entry.batches[-1]
-    start = entry.transaction_start
-    return entry.epoch, last.last_sequence, last.last_offset, start if start >= first_base else -1
+    return entry.epoch, last.last_sequence, last.last_offset, entry.transaction_start

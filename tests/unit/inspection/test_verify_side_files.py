@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.golden import GOLDEN
 from tests.support.logs import TIME, a_batch
+from tests.support.producers import abort, commit, in_txn, open_small
 from tests.support.verified import codes, notes, write_epochs, write_segment
 from tidelog.inspection import verify, verify_files
 from tidelog.log.producer_snapshot import format_snapshot
@@ -255,3 +256,21 @@ def test_single_files(directory: Path, tmp_path: Path) -> None:
     assert [finding.severity for finding in verify_files([tmp_path / "notes.txt"])] == ["note"]
     (tmp_path / "5.log").write_bytes(b"")
     assert [finding.code for finding in verify_files([tmp_path / "5.log"])] == ["segment-name"]
+
+
+def test_transactions_that_began_in_deleted_segments(tmp_path: Path) -> None:
+    """Two are open while their first segments are deleted; snapshot and transaction index still know where they began."""
+    with open_small(tmp_path, {"internal.segment.bytes": 250, "index.interval.bytes": 0}) as log:
+        for sequence in range(4):
+            log.append(in_txn(1, sequence))
+            log.append(in_txn(2, sequence))
+        assert log.delete_segments(2, "a test") == 2
+        start = log.log_start_offset
+        log.append(in_txn(3, 0))
+        abort(log, 3)
+        log.roll()
+        abort(log, 2)
+        commit(log, 1)
+        assert 0 < start < log.segments[-1].base_offset
+        assert [finding for finding in verify(log.directory) if finding.severity != "note"] == []
+    assert [finding for finding in verify(log.directory) if finding.severity != "note"] == []
