@@ -14,6 +14,7 @@ A file that has gone since it was listed begins the look anew.
 import threading
 import time
 
+from tidelog.disk.clean_shutdown import marker_exists
 from tidelog.disk.file_pool import FilePool
 from tidelog.disk.names import LOG, LOG_START_OFFSET_CHECKPOINT, REPLICATION_CHECKPOINT, TopicPartition
 from tidelog.disk.published_end import FlushedEnd, Published, look_at_published_end, read_published_end
@@ -159,6 +160,8 @@ class ReadOnlyState:
         target = max(log_start_offset, watermark or 0, published.offset if published is not None else 0)
         if published is not None and published.offset > end.offset:
             self._check_published(published, view)
+        if published is None and (watermark or 0) > end.offset:
+            self._check_closed(view)
         if target >= end.offset:
             return end
         if published is not None and published.offset == target and published.segment_base_offset == end.base_offset:
@@ -181,6 +184,21 @@ class ReadOnlyState:
                 expected=f"sound batches up to byte {published.position}",
                 found="others",
                 hint='nothing was changed; isolation="log_end" does not help, "salvage" does',
+            )
+
+    def _check_closed(self, view: View) -> None:
+        """Raise if the log was closed in order, and has bytes where it ends that are no batches: no crash has left them."""
+        tail = self._tail
+        if tail is None or view.segments[-1] is not tail.segment or tail.stopped is None:
+            return
+        if marker_exists(self.pool.disk, self.directory.rpartition("/")[0]):
+            raise DamagedLogError(
+                f"it was closed in order, but is damaged: {tail.stopped.what}",
+                path=tail.segment.file.path,
+                position=tail.position,
+                expected="sound batches up to its end",
+                found="others",
+                hint='nothing was changed; "salvage" keeps what is sound',
             )
 
     def place(self, view: View, offset: int) -> Bound:

@@ -70,9 +70,9 @@ class Tail:
         if entry is not None and 0 < entry.position < size:
             self.position = entry.position
             self._walk(disk, fd, size)
-            if self._last_at >= 0:
-                return
-            self.position, self.next_offset = 0, segment.base_offset
+            if self._last_at >= 0 and self.next_offset > entry.offset:
+                return  # the log has what the entry says; otherwise one of the two is wrong
+            self.position, self.next_offset, self._last_at = 0, segment.base_offset, -1
         self._walk(disk, fd, size)
 
     def _walk(self, disk: Disk, fd: int, size: int) -> None:

@@ -9,7 +9,7 @@ import struct
 from typing import NamedTuple
 
 from tidelog.disk.file_pool import OpenFile
-from tidelog.errors import BatchTooLargeError, TidelogError
+from tidelog.errors import BatchTooLargeError, CorruptBatchError, TidelogError
 from tidelog.log.gap_check import check_gap
 from tidelog.log.offset_index import OffsetPosition
 from tidelog.log.segment import Segment
@@ -166,6 +166,28 @@ def find_last_batch(segment: Segment) -> FoundBatch | None:
     position = 0 if entry is None or not 0 < entry.position < segment.size_bytes else entry.position
     last = None
     while (found := next_batch(segment, position)) is not None:
+        last = found
+        position = found.position + found.size_bytes
+    return last
+
+
+def find_last_batch_in_order(segment: Segment) -> FoundBatch | None:
+    """The same, but offsets that go back raise: they are outside of the CRC, and a log that went on from them would repeat offsets."""
+    entry = segment.index.last()
+    if entry is not None and 0 < entry.position < segment.size_bytes:
+        last = _last_in_order(segment, entry.position)
+        if last is not None and last.last_offset >= entry.offset:
+            return last
+    return _last_in_order(segment, 0)  # the index is wrong, or the batch it leads to
+
+
+def _last_in_order(segment: Segment, position: int) -> FoundBatch | None:
+    last = None
+    while (found := next_batch(segment, position)) is not None:
+        lowest = segment.base_offset if last is None else last.last_offset + 1
+        if found.last_offset < lowest:
+            what = "offsets of batches go back"
+            raise CorruptBatchError(what, path=segment.file.path, position=position, expected=f"{lowest} or more", found=found.last_offset)
         last = found
         position = found.position + found.size_bytes
     return last

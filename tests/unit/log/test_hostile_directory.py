@@ -18,6 +18,7 @@ from tests.support.readers import ReadOnlyDisk, checkpoint_watermark, open_reade
 from tidelog.disk.disk import Seen
 from tidelog.errors import DamagedLogError, TidelogError
 from tidelog.log import leftovers
+from tidelog.log.log import Log
 from tidelog.log.log_reading import LogReading
 from tidelog.record import walk_headers
 
@@ -292,3 +293,52 @@ def test_everything_at_once_is_said_with_its_path(directory: Path) -> None:
     except TidelogError as raised:
         error = raised
     assert (error.path, error.expected, error.found) == (f"{directory}/{LOG}", "a file", "a link")
+
+
+@pytest.mark.leaves
+@pytest.mark.parametrize("config", [{}, {"index.interval.bytes": 0}, {"internal.segment.bytes": 400}], ids=["sparse", "dense", "small"])
+@pytest.mark.parametrize("is_closed", [True, False], ids=["closed", "open"])
+def test_a_last_offset_that_goes_back(config: dict[str, Any], is_closed: bool, tmp_path: Path) -> None:
+    """It lies outside of the CRC. Taken at its word the log would end at 6, hide what it has, and give offsets a second time."""
+    log = open_log(tmp_path, config)
+    for number in range(20):
+        log.append(numbered(number))
+    if is_closed:
+        log.close()
+    path = max(Path(log.directory).glob("*.log"))
+    content = bytearray(path.read_bytes())
+    position = len(content) - len(numbered(19))
+    assert int.from_bytes(content[position : position + 8], "big") == 19
+    content[position : position + 8] = (5).to_bytes(8, "big")
+    path.write_bytes(content)
+    with pytest.raises(DamagedLogError, match="offsets of batches go back") as raised:
+        Log.open(log.directory, mode="r")
+    assert (raised.value.path, raised.value.position) == (str(path), position)
+    if is_closed:
+        with pytest.raises(DamagedLogError, match="offsets of batches go back") as raised:
+            open_log(tmp_path, config)
+        assert raised.value.position == position
+        if "internal.segment.bytes" in config:
+            with pytest.raises(DamagedLogError, match="below its segment's base offset"):  # as in Kafka
+                open_log(tmp_path, config, last_shutdown_clean=False)
+        else:
+            with open_log(tmp_path, config, last_shutdown_clean=False) as log:
+                assert log.log_end_offset == 19
+    else:
+        log.close()
+
+
+@pytest.mark.leaves("index-offset")
+def test_an_index_that_promises_more_than_there_is(tmp_path: Path) -> None:
+    """Then the index is wrong, and not the log."""
+    with open_log(tmp_path, {"index.interval.bytes": 0}) as log:
+        for number in range(9):
+            log.append(numbered(number))
+    (index,) = Path(log.directory).glob("*.index")
+    content = index.read_bytes()
+    index.write_bytes(content[:-8] + (99).to_bytes(4, "big") + content[-4:])
+    reader = Log.open(log.directory, mode="r")
+    assert (reader.log_end_offset, [record.offset for record in reader.read()]) == (9, [*range(9)])
+    reader.close()
+    with open_log(tmp_path) as log:
+        assert log.log_end_offset == 9
