@@ -27,7 +27,7 @@ from tidelog.disk.file_pool import FilePool
 from tidelog.inspection import verify
 from tidelog.log.log import Log
 from tidelog.log.recovery import scan_segment
-from tidelog.log.segment_files import find_segments
+from tidelog.log.segment_files import find_segments, list_files
 
 _NO_FLUSH = {"flush.messages": str((1 << 63) - 1)}
 _PRODUCER = struct.Struct(">qhi")
@@ -64,7 +64,7 @@ def _scan(folder: Path, size_bytes: int) -> Timed:
     interval = LogConfig().index_interval_bytes
     with no_collection():
         start = time.perf_counter()
-        segments = find_segments(pool, str(folder), pool.disk.entries(str(folder)), [])
+        segments = find_segments(pool, str(folder), list_files(pool.disk, str(folder)), [])
         scanned = [scan_segment(segment, index_interval_bytes=interval) for segment in segments]
         seconds = time.perf_counter() - start
     require_equal("scanned bytes", sum(segment.valid_bytes for segment in scanned), size_bytes)

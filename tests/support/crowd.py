@@ -39,8 +39,10 @@ class CrowdedDisk(QuietDisk):
         for inode, name in enumerate(self._crowd(path), 10_000_000_000):
             yield Seen(name, "file", 0, 0, inode)
 
-    def entries(self, path: str) -> list[Entry]:
-        return super().entries(path) + [Entry(name, False, 0, 0) for name in self._crowd(path)]
+    def entries(self, path: str) -> Iterator[Entry]:
+        yield from super().entries(path)
+        for name in self._crowd(path):
+            yield Entry(name, False, 0, 0)
 
     def remove(self, path: str) -> None:
         try:

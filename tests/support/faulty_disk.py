@@ -235,8 +235,8 @@ class FaultyDisk(Disk):
     def make_directory(self, path: str) -> None:
         self._calling(Call("make_directory", path), lambda: self._inner.make_directory(path))
 
-    def entries(self, path: str) -> list[Entry]:
-        return self._calling(Call("list", path), lambda: self._inner.entries(path))
+    def entries(self, path: str) -> Iterator[Entry]:
+        return self._calling(Call("list", path), lambda: iter(list(self._inner.entries(path))))
 
     def names(self, path: str) -> Iterator[str]:
         return self._calling(Call("list", path), lambda: iter(list(self._inner.names(path))))

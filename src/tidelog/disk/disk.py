@@ -127,17 +127,15 @@ class Disk:
         """Make a directory, and those above it that are missing."""
         os.makedirs(path, exist_ok=True)
 
-    def entries(self, path: str) -> list[Entry]:
-        """What is in a directory, in no order. What vanishes meanwhile is left out."""
-        found = []
+    def entries(self, path: str) -> Iterator[Entry]:
+        """What is in a directory, one by one and in no order. What vanishes meanwhile is left out."""
         with os.scandir(path) as scan:
             for entry in scan:
                 try:
                     status = entry.stat()
                 except FileNotFoundError:
                     continue
-                found.append(Entry(entry.name, entry.is_dir(), status.st_size, status.st_mtime_ns))
-        return found
+                yield Entry(entry.name, entry.is_dir(), status.st_size, status.st_mtime_ns)
 
     def names(self, path: str) -> Iterator[str]:
         """The names in a directory, one by one, with nothing said about what they are."""

@@ -86,7 +86,7 @@ def _claim_target(disk: Disk, source: str, target: str) -> None:
     if target == source or target.startswith(source + "/"):
         raise StorageError("the target lies in the directory that is to be salvaged", path=target)
     try:
-        if disk.exists(target) and disk.entries(target):
+        if disk.exists(target) and any(disk.entries(target)):
             error = StorageError("the target is not empty", path=target, hint="salvage never overwrites: name a new directory")
             error.errno = errno.EEXIST
             raise error

@@ -19,7 +19,7 @@ from tidelog.errors import DamagedLogError
 Files = dict[str, Seen]
 """The files of one segment by their kind."""
 MAX_OFFSET = (1 << 63) - 1
-MAX_FILES = 1_000_000
+MAX_FILES = 400_000
 """No log has more: such a directory is not read but refused, before it takes all memory."""
 
 
@@ -50,10 +50,15 @@ def relevant(directory: str, seen: Iterable[Seen]) -> list[tuple[SegmentFile, Se
             continue  # however many there are, they are gone
         found.append((parsed, entry))
         if len(found) > MAX_FILES:
-            raise DamagedLogError(
-                "more files than a log can have", path=directory, expected=f"at most {MAX_FILES} files of segments", found="more"
-            )
+            raise too_many_files(directory)
     return found
+
+
+def too_many_files(directory: str) -> DamagedLogError:
+    """A directory in which somebody has put more than can be looked at."""
+    return DamagedLogError(
+        "more files than a log can have", path=directory, expected=f"at most {MAX_FILES} files of segments", found="more"
+    )
 
 
 def resolve(found: Iterable[tuple[SegmentFile, Seen]], next_offset_of: Callable[[int, Files], int]) -> dict[int, Files]:

@@ -4,11 +4,11 @@ One listing says little meanwhile: a file may be missed under its old name and i
 the same names. And a segment's size is final only if it was asked for after its successor was seen.
 """
 
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from tidelog.disk.file_pool import FilePool
 from tidelog.disk.names import DELETED, LOG, OLD_DELETED, SNAPSHOT
-from tidelog.log.leftovers import Files, relevant, resolve
+from tidelog.log.leftovers import MAX_FILES, Files, relevant, resolve
 from tidelog.log.read_only_segment import LearnedTxns, ReadOnlySegment
 from tidelog.log.segment_base import SegmentEnd
 from tidelog.log.segment_read import next_offset_of
@@ -34,7 +34,8 @@ class Listing:
     def look(self) -> None:
         """Find the segments. What is known changes only when all of it is."""
         if not self._names:
-            self._names = frozenset(name for name in self.pool.disk.names(self.directory) if _matters(name))
+            listed = (name for name in self.pool.disk.names(self.directory) if _matters(name))
+            self._names = frozenset(islice(listed, MAX_FILES + 1))  # `relevant` refuses more
         for _ in range(_MAX_TRIES):
             found = relevant(self.directory, self.pool.disk.look(self.directory))
             names = frozenset(entry.name for _, entry in found if _matters(entry.name))

@@ -1,10 +1,11 @@
 """Which segments a partition directory has, and whether their indexes can be right."""
 
-from tidelog.disk.disk import Entry
+from tidelog.disk.disk import Disk, Entry
 from tidelog.disk.file_pool import FilePool
 from tidelog.disk.names import (
     INDEX,
     LOG,
+    OWN_SUFFIX,
     SEGMENT_KINDS,
     SNAPSHOT,
     TEMPORARY_SUFFIX,
@@ -16,10 +17,23 @@ from tidelog.disk.names import (
     segment_file,
 )
 from tidelog.errors import DamagedLogError
+from tidelog.log.leftovers import MAX_FILES, too_many_files
 from tidelog.log.offset_index import ENTRY as OFFSET_ENTRY
 from tidelog.log.roll import MAX_RELATIVE_OFFSET
 from tidelog.log.segment import Segment
 from tidelog.log.time_index import ENTRY as TIME_ENTRY
+
+
+def list_files(disk: Disk, directory: str) -> list[Entry]:
+    """What matters to a log in its directory. Others' files, of which there may be any number, are passed over."""
+    found = []
+    for entry in disk.entries(directory):
+        name = entry.name
+        if name.endswith((TEMPORARY_SUFFIX, OWN_SUFFIX, *SEGMENT_KINDS)) or parse_segment_file(name) is not None:
+            found.append(entry)
+            if len(found) > MAX_FILES:
+                raise too_many_files(directory)
+    return found
 
 
 def find_segments(pool: FilePool, directory: str, entries: list[Entry], actions: list[str]) -> list[Segment]:
