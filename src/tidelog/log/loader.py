@@ -27,8 +27,8 @@ from tidelog.log.producer_replay import rebuild, replay
 from tidelog.log.producer_state import ProducerState
 from tidelog.log.recovery import ScannedSegment, keep_aside, scan_segment, write_indexes
 from tidelog.log.segment import Segment
-from tidelog.log.segment_files import are_plausible, create_segment, find_segments, find_snapshots
-from tidelog.log.segment_read import find_last_batch
+from tidelog.log.segment_files import are_plausible, create_segment, find_segments, find_snapshots, list_files
+from tidelog.log.segment_read import find_last_batch, find_last_batch_in_order
 from tidelog.log.split import split_segment
 from tidelog.log.swap import finish_or_undo
 
@@ -75,11 +75,11 @@ class Loader:
         disk = self.pool.disk
         epochs = LeaderEpochCache.load(disk, self.directory)
         while True:
-            entries = disk.entries(self.directory)
+            entries = list_files(disk, self.directory)
             done = finish_or_undo(self.pool, self.directory, entries)
             report.actions += done
             if done:
-                entries = disk.entries(self.directory)
+                entries = list_files(disk, self.directory)
             segments = find_segments(self.pool, self.directory, entries, report.actions)
             self._snapshots = find_snapshots(entries)
             if not self._recover(segments, epochs, report):
@@ -98,8 +98,9 @@ class Loader:
         log_start_offset = max(self.log_start_offset, segments[0].base_offset)
         recovery_point = next_offset if self.is_clean else min(self.recovery_point, next_offset)
         for segment in segments:
-            # A log start above the checkpoint takes the recovery point with it, past segments whose new indexes are not synced.
-            if segment.base_offset in report.recovered_segments and segment.base_offset < log_start_offset:
+            # A recovery point inside of the last segment, or a log start that takes it along, is past new indexes that are not synced:
+            # once a segment follows, nobody builds them again.
+            if segment.base_offset in report.recovered_segments and segment.base_offset < max(recovery_point, log_start_offset):
                 segment.sync()
         producers = self._producer_state()
         producers.remove_strays(segment.base_offset for segment in segments)
@@ -205,6 +206,8 @@ class Loader:
         rebuild(producers, known, self.log_start_offset, segment.base_offset, self.now_ms, is_clean=False)
         aborted = replay(producers, scanned.producers)
         write_indexes(self.pool.disk, segment, scanned, aborted, is_durable=not is_after_crash)
+        # A reader that finds the snapshot asks only the index about transactions before it: a crash must not keep one without the other.
+        segment.txn_index.sync()
         producers.map_end_offset = scanned.next_offset
         producers.take_snapshot()
         self._snapshots = producers.snapshots
@@ -247,7 +250,7 @@ class Loader:
             return self.log_start_offset
         last = segments[-1]
         try:
-            found = find_last_batch(last)
+            found = find_last_batch(last) if self.is_kafka_mode else find_last_batch_in_order(last)
         except TidelogError as error:
             raise DamagedLogError(
                 f"the last segment was closed in order but is damaged: {error.what}",
