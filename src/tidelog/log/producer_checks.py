@@ -5,13 +5,16 @@ import struct
 from tidelog.log.append_info import AppendInfo
 from tidelog.log.producer_replay import read_marker
 from tidelog.log.producer_state import Effect, Entries, ProducerState
-from tidelog.log.producers import Origin, ProducerBatch, ProducerEntry, followed_up
+from tidelog.log.producers import KEPT_BATCHES, MAX_SEQUENCE, NO_OFFSET, BatchMetadata, Origin, ProducerBatch, ProducerEntry
 from tidelog.record.batch import RecordBatch
 from tidelog.record.layout import CONTROL_BIT, TRANSACTIONAL_BIT
 
 _PRODUCER = struct.Struct(">21xh20xqhi")
 """Attributes, producer id, producer epoch and base sequence of a v2 batch."""
 _PRODUCER_ID_POSITION = 43
+_SPECIAL = CONTROL_BIT | TRANSACTIONAL_BIT
+_unpack = _PRODUCER.unpack_from
+_new = tuple.__new__
 
 Checked = Effect | AppendInfo | None
 """What the batch changes; or the answer to a duplicate; or nothing: a control batch that ends no transaction."""
@@ -23,19 +26,28 @@ def has_producer_id(batch: memoryview) -> bool:
 
 
 def next_of_producer(entries: Entries, batch: memoryview, first: int, last: int, max_timestamp_ms: int) -> ProducerEntry | None:
-    """The producer behind a batch that is its next one and no part of a transaction, which most are; otherwise None."""
-    attributes, producer_id, epoch, sequence = _PRODUCER.unpack_from(batch)
+    """The producer behind a batch that is its next one and no part of a transaction, which most are; otherwise None.
+
+    It is `appended` by a short way. Such a batch is no duplicate either: its sequence numbers lie behind all that are remembered.
+    """
+    attributes, producer_id, epoch, sequence = _unpack(batch)
     entry = entries.get(producer_id)
-    if entry is None or attributes & (CONTROL_BIT | TRANSACTIONAL_BIT):
+    if entry is None or attributes & _SPECIAL:
         return None
-    return followed_up(entry, epoch, sequence, first, last, max_timestamp_ms)
+    _, known_epoch, coordinator_epoch, _, start, batches = entry
+    if known_epoch != epoch or start >= 0 or not batches or sequence != (batches[-1][0] + 1) & MAX_SEQUENCE:
+        return None
+    delta = last - first
+    metadata = _new(BatchMetadata, ((sequence + delta) & MAX_SEQUENCE, last, delta, max_timestamp_ms))
+    kept = batches if len(batches) < KEPT_BATCHES else batches[1:]
+    return _new(ProducerEntry, (producer_id, epoch, coordinator_epoch, max_timestamp_ms, NO_OFFSET, (*kept, metadata)))
 
 
 def check_producer(
     state: ProducerState, batch: memoryview, first: int, last: int, max_timestamp_ms: int, size_bytes: int, origin: Origin, pending: Entries
 ) -> Checked:
     """Ask about one batch, which will get these offsets."""
-    attributes, producer_id, epoch, sequence = _PRODUCER.unpack_from(batch)
+    attributes, producer_id, epoch, sequence = _unpack(batch)
     if attributes & CONTROL_BIT:
         marker = read_marker(RecordBatch(batch, 0, len(batch)))
         if marker is None:

@@ -136,20 +136,6 @@ def appended(entry: ProducerEntry, batch: ProducerBatch, origin: Origin) -> Prod
     )
 
 
-def followed_up(entry: ProducerEntry, epoch: int, sequence: int, first: int, last: int, timestamp_ms: int) -> ProducerEntry | None:
-    """`appended` by a shorter way for what most batches are: the next of their producer, and no part of a transaction; otherwise None.
-
-    Such a batch is no duplicate either: its sequence numbers lie behind all that are remembered.
-    """
-    producer_id, known_epoch, coordinator_epoch, _, start, batches = entry
-    if known_epoch != epoch or start >= 0 or not batches or sequence != (batches[-1][0] + 1) & MAX_SEQUENCE:
-        return None
-    delta = last - first
-    metadata = tuple.__new__(BatchMetadata, ((sequence + delta) & MAX_SEQUENCE, last, delta, timestamp_ms))
-    kept = batches if len(batches) < KEPT_BATCHES else batches[1:]
-    return tuple.__new__(ProducerEntry, (producer_id, epoch, coordinator_epoch, timestamp_ms, NO_OFFSET, (*kept, metadata)))
-
-
 def _check_sequence(entry: ProducerEntry, batch: ProducerBatch) -> None:
     """Batches come in order. Of a producer that is not known, or not any more, the first may have any sequence number."""
     if entry.epoch == NO_EPOCH:
