@@ -128,14 +128,16 @@ class Writing(FollowerWriting):
                 try:
                     self._append_run(run, epoch)
                 except TidelogError as error:
-                    stop = error
+                    refusal = error
                     end_offset = self.view.active.end[0]
                     planned = [info for info in planned if info.last_offset < end_offset]
                 infos += planned
-                if isinstance(stop, AppendInfo):
-                    infos.append(stop)
-                else:
-                    refusal = stop
+                if refusal is None and stop is not None:
+                    # By itself, as it would have been appended: a duplicate, or a producer's fault, is seen after the roll.
+                    try:
+                        infos.append(self._append_one(memoryview(items[len(infos)]), leader_epoch, "client", None))
+                    except TidelogError as error:
+                        refusal = error
         if infos:
             self._acknowledge(max(info.last_offset for info in infos) + 1)
         if refusal is not None:

@@ -3,7 +3,7 @@
 import errno
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -184,6 +184,20 @@ def test_duplicates_inside_a_run(tmp_path: Path) -> None:
         again = log.append_run(b"".join([sent(1, 1), sent(1, 2), sent(1, 3), sent(1, 4)]))
         assert [info.first_offset for info in again] == [1, 4, 5, 6]
         check_log(log)
+
+
+@pytest.mark.parametrize("last", [sent(1, 0), sent(1, 7), sent(1, 2)], ids=["a duplicate", "out of order", "the next"])
+def test_a_run_rolls_as_batches_do_one_by_one(last: bytes, tmp_path: Path) -> None:
+    """Whether a batch is a duplicate, or its producer must not send it, is asked after the roll that it causes."""
+    batches = [sent(1, 0), sent(1, 1), last]
+    config = {"internal.segment.bytes": len(batches[0]) + len(batches[1])}
+    bases = []
+    for home, append in (("one", lambda log: [log.append(batch) for batch in batches]), ("run", lambda log: log.append_run(batches))):
+        with open_small(tmp_path / home, config) as log:
+            with suppress(OutOfOrderSequenceError):
+                append(log)
+            bases.append([segment.base_offset for segment in log.segments])
+    assert bases == [[0, 2], [0, 2]]
 
 
 def test_a_run_of_nothing_but_duplicates(tmp_path: Path) -> None:
