@@ -172,9 +172,11 @@ def _masks(headers: BatchHeaders, bounds: Bounds) -> Iterator[tuple[np.ndarray, 
     control = (attributes & CONTROL_BIT) != 0
     transactional = (attributes & TRANSACTIONAL_BIT) != 0
     has_producer = producer >= 0
+    # Kafka's group coordinator writes its batches without a producer, but with the sequence 0.
+    has_odd_sequence = (sequence != -1) & (sequence != 0)
     odd = (
         (producer < -1)
-        | (~has_producer & ((epoch != -1) | (sequence != -1)))
+        | (~has_producer & ((epoch != -1) | has_odd_sequence))
         | (has_producer & ((epoch < 0) | ((sequence < 0) & ~control)))
     )
     yield v2 & odd, "producer-fields", "warning", "producer id, epoch and sequence do not go together", REPAIR

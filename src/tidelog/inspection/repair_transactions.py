@@ -111,7 +111,7 @@ def epochs_fault(
             fault = error.what
     if not fault and any(a.epoch >= b.epoch or a.start_offset >= b.start_offset for a, b in pairwise(found)):
         fault = "its entries do not go up"
-    if not fault and found and found[-1].start_offset > end_offset:
+    if not fault and found and found[-1].start_offset > max(end_offset, log_start_offset):
         fault = f"an epoch starts behind the end of the log, {end_offset}"
     # Below the log start the file is cut; where that is not known, its first entry tells.
     lowest = max(log_start_offset, found[0].start_offset if found else 0)

@@ -54,7 +54,9 @@ class LogContext:
             entries, findings = load_snapshot(self.disk, path)
             yield from findings
             if entries is not None:
-                replayed, has_gaps = self.producers.entries, self.bounds.has_gaps or self.producers.has_lost_track
+                # Compaction may have left nothing at all between the last batch and here.
+                has_gaps = self.bounds.has_gaps or self.producers.has_lost_track or at > self.bounds.last_offset + 1
+                replayed = self.producers.entries
                 yield from compare_snapshot(path, at, entries, replayed, has_gaps=has_gaps, first_base=self.known_from)
 
 

@@ -91,6 +91,8 @@ def test_what_another_process_holds_is_left_alone(tmp_path: Path) -> None:
         with pytest.raises(LockedError) as caught:
             LogDirectory.claim(str(tmp_path), A)
         assert caught.value.path == str(tmp_path / ".lock")
+        if sys.platform == "linux":
+            assert f"locked by process {other.pid}" in str(caught.value)
         assert sorted(path.name for path in tmp_path.iterdir()) == before
         assert marker(tmp_path) == FOUND
         other.communicate("")

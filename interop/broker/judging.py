@@ -1,0 +1,59 @@
+"""What we read, held against what Kafka's consumer read."""
+
+import shutil
+from pathlib import Path
+
+from interop.broker.clients import Consumed, Read
+from tests.support.logs import QuietDisk
+from tidelog.disk.file_pool import FilePool
+from tidelog.inspection import Finding, verify
+from tidelog.log.load_report import LoadReport
+from tidelog.log.log_reading import Isolation, LogReading
+
+POOL = FilePool(QuietDisk())
+"""For logs in memory: nobody waits for a disk."""
+
+ISOLATIONS: dict[Isolation, str] = {"committed": "read_committed", "high_watermark": "read_uncommitted"}
+"""Ours, and a consumer's."""
+
+ABOUT_KAFKA = {"epoch-start", "leftover-deleted", "empty-segments", "stray-snapshot", "own-file", "kept-aside"}
+"""Notes about what is as it should be: a broker moves the start of a log, removes files later, leaves empty segments behind
+compaction; it and we write a snapshot when a log is closed, which stays for a while; and there are files of ours."""
+
+
+def read_all(log: LogReading, isolation: Isolation) -> list[Read]:
+    """What we read, in the form of what a consumer read."""
+    return [
+        Read(record.offset, record.timestamp_ms, str(record.timestamp_type), record.key, record.value, record.headers)
+        for record in log.read(isolation=isolation)
+    ]
+
+
+def assert_same(log: LogReading, isolation: Isolation, consumed: Consumed) -> None:
+    """The log holds what the consumer saw, and finds its timestamps where Kafka does."""
+    end = log.last_stable_offset if isolation == "committed" else log.high_watermark
+    assert (log.log_start_offset, end) == (consumed.start, consumed.end)
+    assert read_all(log, isolation) == consumed.records
+    for timestamp_ms, offset, found_ms in consumed.times:
+        found = log.offset_for_time(timestamp_ms, isolation=isolation)
+        assert (found and found.offset, found and found.timestamp_ms) == (offset, found_ms), timestamp_ms
+
+
+def assert_nothing_mended(report: LoadReport) -> None:
+    """Opening found the log in order, and at most removed files that were waiting for that."""
+    assert (report.recovered_segments, report.rebuilt_indexes, report.cuts) == ([], [], []), report
+    assert all(".deleted" in action or "rebuilt-" in action for action in report.actions), report
+
+
+def complaints(directory: Path) -> list[Finding]:
+    """What verify has to say that is not as it should be, notes included."""
+    return [finding for finding in verify(directory, level="records") if finding.code not in ABOUT_KAFKA]
+
+
+def a_copy(partition: Path, target: Path) -> Path:
+    """The partition in a log directory of its own, with the checkpoints and the marker of the one it comes from."""
+    target.mkdir(parents=True)
+    for path in partition.parent.iterdir():
+        if path.is_file():
+            shutil.copy(path, target)
+    return Path(shutil.copytree(partition, target / partition.name))

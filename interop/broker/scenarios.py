@@ -1,0 +1,53 @@
+"""What takes brokers a while, done once for all tests: by version of Kafka, in a folder in memory where there is one."""
+
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from interop.broker.kafka_writes import KafkaWrote, let_kafka_write
+from interop.broker.we_write import WeWrote, let_us_write
+
+POM = Path(__file__).parents[1] / "pom.xml"
+
+
+def _pinned(name: str) -> str:
+    found = ElementTree.parse(POM).getroot().find(f".//{{*}}properties/{{*}}{name}")  # noqa: S314 (our own file)
+    assert found is not None
+    assert found.text
+    return found.text
+
+
+NEWER, OLDER = _pinned("kafka.version"), _pinned("kafka.older.version")
+VERSIONS = (NEWER, OLDER)
+
+
+@dataclass
+class Scenarios:
+    """Made when they are first asked for."""
+
+    home: Path
+    _kafka_wrote: dict[str, KafkaWrote] = field(default_factory=dict, repr=False)
+    _we_wrote: dict[str, WeWrote] = field(default_factory=dict, repr=False)
+
+    def kafka_wrote(self, version: str) -> KafkaWrote:
+        """What Kafka wrote, stopped cleanly and killed."""
+        if version not in self._kafka_wrote:
+            self._kafka_wrote[version] = let_kafka_write(self.home / version / "kafka", version)
+        return self._kafka_wrote[version]
+
+    def we_wrote(self, version: str) -> WeWrote:
+        """What we wrote, after a broker had it."""
+        if version not in self._we_wrote:
+            self._we_wrote[version] = let_us_write(self.home / version / "ours", self.kafka_wrote(version))
+        return self._we_wrote[version]
+
+
+@contextmanager
+def scenarios_in_memory() -> Iterator[Scenarios]:
+    """Gone afterwards, with all directories."""
+    place = Path("/dev/shm")  # noqa: S108
+    with tempfile.TemporaryDirectory(prefix="tidelog-", dir=place if place.is_dir() else None) as folder:
+        yield Scenarios(Path(folder))

@@ -1,0 +1,105 @@
+"""The harness itself: it says what is missing, and leaves nobody behind."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from interop.broker.broker import Broker, free_ports
+from interop.broker.java_program import RUN_JAVA
+from interop.broker.scenarios import NEWER
+
+INTEROP = RUN_JAVA.parent
+TOOLS = ("sh", "sed", "find", "dirname", "mkdir", "rm", "mv", "touch", "cat", "java", "javac", "mvn")
+
+
+def resolve_jars(home: Path, *, without: str = "", java: str = "") -> subprocess.CompletedProcess[str]:
+    """`resolve-jars` in a place of its own without any jars, on a machine that lacks a program, or has another Java."""
+    programs = home / "bin"
+    programs.mkdir(parents=True)
+    for name in TOOLS:
+        found = shutil.which(name)
+        if found is not None and name != without:
+            (programs / name).symlink_to(found)
+    if java:
+        (programs / "java").unlink()
+        (programs / "java").write_text(f"#!/bin/sh\necho 'openjdk version \"{java}\"' >&2\n")
+        (programs / "java").chmod(0o755)
+    for name in ("resolve-jars", "pom.xml"):
+        shutil.copy(INTEROP / name, home)
+    return subprocess.run([home / "resolve-jars"], env={"PATH": str(programs)}, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize("missing", ["java", "javac", "mvn"])
+def test_it_says_what_is_missing(missing: str, tmp_path: Path) -> None:
+    done = resolve_jars(tmp_path, without=missing)
+    assert done.returncode == 1
+    assert f"{missing} is missing" in done.stderr
+
+
+def test_it_says_that_java_is_too_old(tmp_path: Path) -> None:
+    done = resolve_jars(tmp_path, java="11.0.22")
+    assert done.returncode == 1
+    assert "java is version 11: Kafka needs 17 or newer" in done.stderr
+
+
+DRIVER = """
+import sys, time
+from pathlib import Path
+from interop.broker.broker import Broker
+
+broker = Broker(Path(sys.argv[1]), version=sys.argv[2])
+broker.launch()
+print(broker.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_broker_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+    """That one is killed, so that nothing in Python can clean up."""
+    command = [sys.executable, "-c", DRIVER, str(tmp_path), NEWER]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=INTEROP.parent) as driver:
+        assert driver.stdout is not None
+        pid = int(driver.stdout.readline())
+        assert is_running(pid)
+        driver.kill()
+    deadline = time.monotonic() + 20
+    while is_running(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    is_left = is_running(pid)
+    if is_left:
+        os.kill(pid, signal.SIGKILL)
+    assert not is_left
+
+
+def test_a_broker_ends_with_its_block(tmp_path: Path) -> None:
+    pids = []
+
+    def fail() -> None:
+        with Broker(tmp_path, version=NEWER) as broker:
+            broker.launch()
+            pids.append(broker.pid)
+            assert is_running(broker.pid)
+            raise RuntimeError("a test fails")
+
+    with pytest.raises(RuntimeError, match="a test fails"):
+        fail()
+    assert not is_running(*pids)
+
+
+def test_ports_differ() -> None:
+    assert len(set(free_ports(20))) == 20
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process, and it is not only waiting to be collected."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
