@@ -1,21 +1,34 @@
-"""Crash images and kills in large numbers: `python -m tests.crash.long_run --images 200000 --kills 1000 --seed 0`.
+"""Crash images and kills in large numbers: `python -m tests.crash.long_run --images 240000 --kills 1000 --jobs 2 --seed 0`.
 
-First every workload with many kinds of damage, then workloads drawn by lot until there were enough images, every third as a crash while a
-crash is recovered from; then the kills. The first violation ends it with exit code 1: the seed, and the directory as it was before it was
-opened, are named.
+First everything on the fixed list, whatever its size: all workloads with more kinds of damage than `make test` has, each once more as a
+crash while a crash is recovered from; the same with flushing weakened; repairs and salvages that are cut off. Then workloads drawn by lot
+until there were enough images; then the kills. Of the images some are also read by a reader, verified and salvaged (`crash_looks`).
+
+Each process takes every n-th workload. The first violation ends all of them with exit code 1: the seed, and the directory as it was before
+it was opened, are named.
 """
 
 import argparse
+import multiprocessing
+import os
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from multiprocessing.connection import wait
+from multiprocessing.sharedctypes import Synchronized
+from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 from tests.support.crash_check import CrashViolationError, Tally
-from tests.support.crash_images import DEFAULT, MANY, Bounds, materialise, scratch_directory
+from tests.support.crash_images import FEW, FEWER, Bounds, materialise, scratch_directory
 from tests.support.crash_kill import Writers, kill_round
+from tests.support.crash_repair import MORE_REPAIRS, MORE_SALVAGES, REPAIRS, SALVAGES, check_repair, check_salvage
 from tests.support.crash_workloads import (
     FAULTY,
     LONG_MAX,
@@ -30,78 +43,163 @@ from tests.support.crash_workloads import (
     weak,
 )
 
+MORE = Bounds(tears=6, zeroed=4, data_prefixes=3, name_prefixes=8, samples=40)
+SECOND_CRASHES = 2
+"""So many images of a workload are opened while the power may go again; one where flushing was weakened."""
 
-def workloads(seed: int) -> Iterator[tuple[Workload, Bounds]]:
-    """All that there are, then any number by lot."""
+
+class Task(NamedTuple):
+    """Something whose images are looked at."""
+
+    name: str
+    run: Callable[..., object]
+    """Takes a directory to work in, and a `tally`."""
+
+
+def images_of(workload: Workload, bounds: Bounds, second_crashes: int) -> Task:
+    """All images of a workload, and of some recoveries of them."""
+
+    def run(scratch: Path, tally: Tally) -> None:
+        check_workload(workload, scratch, bounds, tally)
+        if second_crashes and not workload.is_threaded:
+            with scratch_directory() as another:
+                check_second_crash(workload, another, FEWER, count=second_crashes, tally=tally)
+
+    return Task(workload.name, run)
+
+
+def fixed_tasks() -> Iterator[Task]:
+    """All that there are."""
     for workload in (*PLAIN, *FAULTY, *PRODUCERS, *THREADED):
-        yield workload, MANY
-    for workload in (*PLAIN, *PRODUCERS):
-        if not workload.has_faults:
-            yield weak(workload, 5), MANY
-            yield weak(workload, LONG_MAX), MANY
-    while True:
-        drawn = random_workload(seed)
-        yield drawn, DEFAULT
-        yield random_producers(seed), DEFAULT
-        yield weak(drawn, Random(seed).choice([2, 5, LONG_MAX])), DEFAULT
-        seed += 1
+        yield images_of(workload, MORE, 0 if workload.has_faults else SECOND_CRASHES)
+        if not workload.has_faults and not workload.is_threaded:
+            yield images_of(weak(workload, 5), FEWER, 1)
+            yield images_of(weak(workload, LONG_MAX), FEWER, 1)
+    for case in (*REPAIRS, *MORE_REPAIRS):
+        yield Task(f"repair: {case.name}", partial(check_repair, case, bounds=MORE))
+    for case in (*SALVAGES, *MORE_SALVAGES):
+        yield Task(f"salvage: {case.name}", partial(check_salvage, case, bounds=MORE))
 
 
-def run_images(wanted: int, seed: int) -> int:
-    """So many different images: 1 if one is wrong."""
-    tally, began = Tally(), time.monotonic()
-    for number, (workload, bounds) in enumerate(workloads(seed)):
-        if tally.opened >= wanted:
-            break
+def drawn_tasks(seed: int) -> Iterator[Task]:
+    """Any number by lot."""
+    for number in count(seed):
+        drawn = random_workload(number)
+        yield images_of(drawn, FEW, 0)
+        yield images_of(random_producers(number), FEW, 1)
+        yield images_of(weak(drawn, Random(number).choice([2, 5, LONG_MAX])), FEWER, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One of several processes, and what all of them have done so far."""
+
+    number: int
+    count: int
+    images: int
+    kills: int
+    seed: int
+    opened: "Synchronized[int]"
+    began: float
+
+    def run(self) -> int:
+        """1 if there is a violation."""
+        return self.run_images() or self.run_kills()
+
+    def run_images(self) -> int:
+        """The fixed tasks that are this job's, then some by lot."""
+        for task in list(fixed_tasks())[self.number :: self.count]:
+            if not self.is_in_order(task):
+                return 1
+        for place, task in enumerate(drawn_tasks(self.seed)):
+            if self.opened.value >= self.images:
+                return 0
+            if place % self.count == self.number and not self.is_in_order(task):
+                return 1
+        raise AssertionError("there is no end of them")
+
+    def is_in_order(self, task: Task) -> bool:
+        """Whether all images are as promised."""
+        tally = Tally()
         with scratch_directory() as scratch:
             try:
-                if number % 3 == 2 and not workload.is_threaded:
-                    check_second_crash(workload, scratch, DEFAULT, count=5, tally=tally)
-                else:
-                    check_workload(workload, scratch, bounds, tally)
+                task.run(scratch, tally=tally)
             except CrashViolationError as violation:
                 kept = tempfile.mkdtemp(prefix="tidelog-violation-")
                 materialise(violation.image, f"{kept}/log")
-                say(f"VIOLATION in {workload.name!r}, seed {seed}, the directory before it was opened: {kept}/log\n{violation}")
-                return 1
-        say(f"{tally.opened:9,} of {wanted:,} images, {time.monotonic() - began:6.0f} s: {workload.name}")
-    say(f"images: {tally.opened:,} different ones opened, {tally.images:,} moments checked, no violation")
-    return 0
+                say(f"VIOLATION in {task.name!r}, seed {self.seed}, the directory before it was opened: {kept}/log\n{violation}")
+                return False
+        with self.opened.get_lock():
+            self.opened.value += tally.opened
+        took = time.monotonic() - self.began
+        say(f"{self.opened.value:9,} images, {took:5.0f} s: {tally.opened:6,} different ones of {tally.images:,} in {task.name}")
+        return True
 
-
-def run_kills(wanted: int, seed: int) -> int:
-    """So many rounds: 1 if something is missing."""
-    began = time.monotonic()
-    draw = Random(seed)
-    with scratch_directory() as scratch, Writers() as writers:
-        for number in range(wanted):
-            root = scratch / str(number)
-            faults = kill_round(writers, root, draw)
-            if faults:
-                kept = tempfile.mkdtemp(prefix="tidelog-violation-")
-                shutil.copytree(root, f"{kept}/log")
-                say(f"VIOLATION in round {number} of the kills, seed {seed}, the directory: {kept}/log\n" + "\n".join(faults))
-                return 1
-            shutil.rmtree(root)
-            if (number + 1) % 100 == 0:
-                say(f"{number + 1:9,} of {wanted:,} kills, {time.monotonic() - began:6.0f} s")
-    say(f"kills: {wanted:,}, nothing acknowledged is missing")
-    return 0
+    def run_kills(self) -> int:
+        """This job's rounds."""
+        draw = Random(f"{self.seed} {self.number}")
+        rounds = len(range(self.number, self.kills, self.count))
+        if not rounds:
+            return 0
+        with scratch_directory() as scratch, Writers() as writers:
+            for number in range(rounds):
+                root = scratch / str(number)
+                faults = kill_round(writers, root, draw)
+                if faults:
+                    kept = tempfile.mkdtemp(prefix="tidelog-violation-")
+                    shutil.copytree(root, f"{kept}/log")
+                    say(f"VIOLATION in round {number} of the kills, seed {self.seed}, the directory: {kept}/log\n" + "\n".join(faults))
+                    return 1
+                shutil.rmtree(root)
+        say(f"{rounds:9,} kills, {time.monotonic() - self.began:5.0f} s: nothing acknowledged is missing")
+        return 0
 
 
 def say(line: str) -> None:
-    """Print at once."""
-    print(line, flush=True)  # noqa: T201
+    """Print at once, and whole though several processes do."""
+    os.write(1, line.encode() + b"\n")
 
 
-def main() -> int:
+def run_jobs(jobs: list[Job]) -> int:
+    """All of them, until they are done or one fails: 1 then."""
+    processes = [multiprocessing.get_context("fork").Process(target=partial(_exit_with, job)) for job in jobs]
+    for process in processes:
+        process.start()
+    try:
+        running = list(processes)
+        while running:
+            wait([process.sentinel for process in running])
+            if any(process.exitcode for process in processes):
+                return 1
+            running = [process for process in running if process.exitcode is None]
+        return 0
+    finally:
+        for process in processes:
+            process.terminate()
+            process.join()
+
+
+def _exit_with(job: Job) -> None:
+    sys.exit(job.run())
+
+
+def main(arguments: list[str] | None = None) -> int:
     """As the arguments say."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", type=int, default=200_000, help="how many different images to open")
+    parser.add_argument(
+        "--images", type=int, default=240_000, help="how many different images to open, at least; all of the fixed list are"
+    )
     parser.add_argument("--kills", type=int, default=1_000, help="how many writers to kill")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many processes")
     parser.add_argument("--seed", type=int, default=0, help="of what is drawn by lot")
-    arguments = parser.parse_args()
-    return run_images(arguments.images, arguments.seed) or run_kills(arguments.kills, arguments.seed)
+    given = parser.parse_args(arguments)
+    opened = multiprocessing.get_context("fork").Value("q", 0)
+    began = time.monotonic()
+    jobs = [Job(number, given.jobs, given.images, given.kills, given.seed, opened, began) for number in range(given.jobs)]
+    failed = run_jobs(jobs)
+    if not failed:
+        say(f"{opened.value:,} different images opened, {given.kills:,} kills, {time.monotonic() - began:.0f} s, no violation")
+    return failed
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """The power is cut at every moment of a workload: every image opens, with all that was acknowledged and nothing that was never attempted.
 
-What is looked at in each image is in `crash_check`, what may be in it in `crash_model`, the workloads are in `crash_workloads`. Many
-more of all of this, with more kinds of damage, in `python -m tests.crash.long_run`.
+What is looked at in each image is in `crash_check`, what those see who own nothing in `crash_looks`, what may be in it in `crash_model`,
+the workloads are in `crash_workloads`. Many more of all of this, with more kinds of damage, in `python -m tests.crash.long_run`: above all
+with flushing weakened, where each moment has many times the images.
 """
 
 import os
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.crash_check import check_recording, open_image
-from tests.support.crash_images import FEW, Bounds, killed_image, materialise, scratch_directory
+from tests.support.crash_images import FEWER, killed_image, materialise, scratch_directory
 from tests.support.crash_model import Model
 from tests.support.crash_session import PARTITION, Session
 from tests.support.crash_workloads import (
@@ -22,6 +23,7 @@ from tests.support.crash_workloads import (
     PRODUCERS,
     THREADED,
     Workload,
+    attempted_in,
     check_second_crash,
     check_workload,
     random_producers,
@@ -29,9 +31,7 @@ from tests.support.crash_workloads import (
     record,
     weak,
 )
-from tests.support.recording_disk import RecordingDisk
-
-FEWER = Bounds(tears=1, zeroed=1, data_prefixes=1, name_prefixes=2, samples=2)
+from tests.support.recording_disk import Create, Recording, RecordingDisk, Sync, Truncate, Write
 
 
 @pytest.fixture
@@ -44,15 +44,18 @@ def by_name(workload: Workload) -> str:
     return workload.name.replace(str(LONG_MAX), "max")
 
 
-@pytest.mark.parametrize("workload", PLAIN, ids=by_name)
+# The one that is cut off while a crash is recovered from is left out here.
+@pytest.mark.parametrize("workload", [*PLAIN[:6], *PLAIN[7:]], ids=by_name)
 def test_nothing_acknowledged_is_lost_and_nothing_else_appears(workload: Workload, scratch: Path) -> None:
-    tally = check_workload(workload, scratch, FEW)
+    tally = check_workload(workload, scratch, FEWER)
     assert tally.opened > 50
+    assert tally.read > 10
+    assert tally.salvaged > 0
 
 
 @pytest.mark.parametrize("workload", FAULTY, ids=by_name)
 def test_what_was_rolled_back_harms_nobody(workload: Workload, scratch: Path) -> None:
-    check_workload(workload, scratch, FEW)
+    check_workload(workload, scratch, FEWER)
 
 
 @pytest.mark.parametrize("workload", [workload for workload in PRODUCERS if not workload.settings], ids=by_name)
@@ -71,24 +74,24 @@ def test_threads_that_share_a_sync(workload: Workload, scratch: Path) -> None:
     check_workload(workload, scratch, FEWER)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_calls_drawn_by_lot(seed: int, scratch: Path) -> None:
     check_workload(random_workload(seed), scratch, FEWER)
 
 
-@pytest.mark.parametrize("workload", [weak(workload, 5) for workload in PLAIN[:6]], ids=by_name)
+@pytest.mark.parametrize("workload", [weak(PLAIN[number], 5) for number in (0, 3, 5)], ids=by_name)
 def test_five_messages_a_flush_lose_four_at_most(workload: Workload, scratch: Path) -> None:
     check_workload(workload, scratch, FEWER)
 
 
-@pytest.mark.parametrize("workload", [weak(workload, LONG_MAX) for workload in PLAIN[:9]], ids=by_name)
+@pytest.mark.parametrize("workload", [weak(PLAIN[number], LONG_MAX) for number in (2, 4, 9)], ids=by_name)
 def test_without_flushing_nothing_appears_that_was_not_appended(workload: Workload, scratch: Path) -> None:
     check_workload(workload, scratch, FEWER)
 
 
 @pytest.mark.parametrize("workload", [PLAIN[0], PLAIN[6], PLAIN[-1], weak(PLAIN[0], LONG_MAX)], ids=by_name)
 def test_a_crash_while_a_crash_is_recovered_from(workload: Workload, scratch: Path) -> None:
-    check_second_crash(workload, scratch, FEWER, count=3)
+    check_second_crash(workload, scratch, FEWER, count=2)
 
 
 def test_a_crash_while_transactions_are_recovered(scratch: Path) -> None:
@@ -110,8 +113,77 @@ def test_a_crash_while_damage_is_cut_out_as_kafka_does(scratch: Path) -> None:
     materialise(image, root)
     disk = RecordingDisk(root)
     Session(root, disk, settings).close()
-    model = Model(LONG_MAX, found.batches, found.start, found.end, found.end, found.end)
-    check_recording(disk.recording(), model, settings, scratch, bounds=FEW)
+    model = Model(LONG_MAX, found.batches, found.start, found.end, found.end, found.end, attempted=attempted_in(recording))
+    check_recording(disk.recording(), model, settings, scratch, bounds=FEWER)
+
+
+def test_indexes_are_durable_that_nobody_builds_again(scratch: Path) -> None:
+    """Behind a recovery point inside of the last segment its new indexes count as good as soon as another segment follows."""
+    root = scratch / "first"
+    root.mkdir()
+    disk = RecordingDisk(root)
+    session = Session(root, disk, {"flush.messages": LONG_MAX})
+    session.append_many(3)
+    session.checkpoint()
+    image = killed_image(disk.recording())
+    session.drop()
+    root = scratch / "second"
+    materialise(image, root)
+    disk = RecordingDisk(root)
+    session = Session(root, disk, session.settings)
+    unsynced: list[str] = []
+    for event in disk.recording().events:
+        if isinstance(event, Write) and event.path.endswith("index"):
+            unsynced.append(event.path)
+        elif isinstance(event, Sync):
+            unsynced = [path for path in unsynced if path != event.path]
+    session.drop()
+    assert unsynced == []
+
+
+def test_the_last_index_entries_of_a_segment_below_the_recovery_point_are_durable_before_it_is_rolled(scratch: Path) -> None:
+    root = scratch / "root"
+    root.mkdir()
+    disk = RecordingDisk(root)
+    session = Session(root, disk, {"flush.messages": LONG_MAX})
+    session.append()
+    session.checkpoint()
+    before = len(disk.recording().events)
+    session.roll()
+    events = disk.recording().events[before:]
+    session.drop()
+    rolled = next(number for number, event in enumerate(events) if isinstance(event, Create) and event.path.endswith(".log"))
+    written = [event.path for event in events[:rolled] if isinstance(event, Write) and event.path.endswith(".timeindex")]
+    synced = [event.path for event in events[:rolled] if isinstance(event, Sync)]
+    assert written
+    assert set(written) <= set(synced)
+
+
+@pytest.mark.parametrize("workload", [PRODUCERS[1], weak(PRODUCERS[1], 5), weak(PRODUCERS[1], LONG_MAX)], ids=by_name)
+def test_a_transaction_index_is_durable_before_a_snapshot_that_relies_on_it(workload: Workload, scratch: Path) -> None:
+    """A reader that finds a snapshot asks only the index what was aborted before it."""
+    recording, settings = record(workload, scratch)
+    check_snapshots_come_last(recording)
+    image = killed_image(recording)
+    files = {path: content[: len(content) // 2] if path.endswith(".txnindex") else content for path, content in image.files.items()}
+    materialise(replace(image, files=files), scratch / "second")
+    disk = RecordingDisk(scratch / "second")
+    Session(scratch / "second", disk, settings).close()
+    check_snapshots_come_last(disk.recording())
+
+
+def check_snapshots_come_last(recording: Recording) -> None:
+    unsynced: set[str] = set()
+    snapshots = 0
+    for event in recording.events:
+        if isinstance(event, (Write, Truncate)) and event.path.endswith(".txnindex"):
+            unsynced.add(event.path)
+        elif isinstance(event, Sync):
+            unsynced.discard(event.path)
+        elif isinstance(event, Create) and ".snapshot" in event.path:
+            assert unsynced == set()
+            snapshots += 1
+    assert snapshots > 0
 
 
 def test_a_flushing_log_is_cut_at_every_call(scratch: Path) -> None:

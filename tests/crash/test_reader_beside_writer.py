@@ -19,7 +19,9 @@ import pytest
 
 from tests.support.faulty_disk import FaultyDisk
 from tests.support.logs import KINDS, TIME, QuietDisk, cleaned_copy, number_of, numbered, open_log, pool_of
-from tests.support.readers import open_reader
+from tests.support.producers import in_txn
+from tests.support.readers import checkpoint_watermark, open_reader
+from tidelog.disk.published_end import PUBLISHED_END, FlushedEnd, format_flushed_end
 from tidelog.errors import TidelogError
 from tidelog.log.log import Log
 from tidelog.log.segment import Segment
@@ -250,3 +252,69 @@ def test_errors_of_a_reader_have_a_name(reader: Reader, tmp_path: Path) -> None:
         with pytest.raises(TidelogError):
             open_reader(tmp_path / "none-0")
         assert reader.ask(log.directory)["old"]["all"] == [0]
+
+
+def test_a_torn_batch_behind_what_was_flushed_is_not_shown(tmp_path: Path) -> None:
+    """A segment that was rolled but not flushed when the power went, with another behind it."""
+    directory = tmp_path / "tide-0"
+    directory.mkdir()
+    sound = numbered(0, base_offset=0) + numbered(1, base_offset=1)
+    (directory / f"{0:020d}.log").write_bytes(sound + numbered(2, base_offset=2)[:40])
+    (directory / f"{3:020d}.log").touch()
+    (directory / PUBLISHED_END).write_bytes(format_flushed_end(FlushedEnd(2, 0, len(sound), 0)))
+    with open_reader(directory) as reader:
+        assert reader.high_watermark == 2
+        assert reader.fetch(0, 1000).data == sound
+        assert [record.offset for record in reader.read()] == [0, 1]
+
+
+def test_a_high_watermark_above_the_end_is_taken_back_before_anything_is_appended(tmp_path: Path) -> None:
+    """A crash in a truncation leaves one: readers would be shown what is appended next before it is durable."""
+    with open_log(tmp_path, TINY) as log:
+        log.append(numbered(0, timestamp_ms=TIME))
+    checkpoint_watermark(tmp_path / "tide-0", 4)
+    with open_log(tmp_path, TINY | {"flush.messages": 10}) as log:
+        log.append(numbered(1, timestamp_ms=TIME + 1))
+        with open_reader(tmp_path / "tide-0") as other:
+            assert (other.high_watermark, other.log_end_offset) == (1, 2)
+
+
+def test_what_a_crash_left_of_a_segment_that_was_never_flushed_is_not_looked_at(tmp_path: Path) -> None:
+    """The later of two writes has arrived, and so has its index entry; of the earlier one there are zeros."""
+    directory = tmp_path / "tide-0"
+    directory.mkdir()
+    sound, later = numbered(0, base_offset=0) + numbered(1, base_offset=1), numbered(3, base_offset=3)
+    (directory / f"{0:020d}.log").write_bytes(sound)
+    (directory / f"{2:020d}.log").write_bytes(bytes(len(later)) + later)
+    (directory / f"{2:020d}.index").write_bytes(struct.pack(">ii", 1, len(later)))
+    (directory / PUBLISHED_END).write_bytes(format_flushed_end(FlushedEnd(2, 0, len(sound), 0)))
+    with open_reader(directory) as reader:
+        assert [record.offset for record in reader.read()] == [0, 1]
+
+
+def test_a_transaction_that_was_cut_off_is_forgotten_though_the_log_has_rolled_since(tmp_path: Path) -> None:
+    with open_log(tmp_path) as log, open_reader(tmp_path / "tide-0") as reader:
+        log.append(in_txn(1, 0))
+        reader.refresh()
+        assert reader.last_stable_offset == 0
+        log.truncate_to(0)
+        log.append(numbered(0, 3))
+        log.roll()
+        reader.refresh()
+        assert (reader.last_stable_offset, reader.log_end_offset) == (3, 3)
+        assert [number_of(record) for record in reader.read(isolation="committed")] == [0, 1, 2]
+
+
+def test_a_transaction_below_an_end_that_was_only_told_is_seen(tmp_path: Path) -> None:
+    """Cut inside of its first batch the log goes on at offset 2, for nobody; cut again it goes on at 0."""
+    with open_log(tmp_path) as log, open_reader(tmp_path / "tide-0") as reader:
+        log.append(numbered(0, 3))
+        log.truncate_to(2)
+        assert reader.last_stable_offset == 0
+        reader.refresh()
+        assert reader.last_stable_offset == 2
+        log.truncate_to(0)
+        log.append(in_txn(1, 0))
+        log.append(numbered(1, 3))
+        reader.refresh()
+        assert reader.last_stable_offset == 0

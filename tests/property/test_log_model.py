@@ -118,9 +118,11 @@ class LogMachine(RuleBasedStateMachine):
         return Log.open(self.home / "tide-0", config=self.config, clock=self.clock, pool=self.pool, random=Random(1), **options)
 
     def teardown(self) -> None:
-        if hasattr(self, "log"):
-            self.log.close()
-        shutil.rmtree(self.work)
+        try:
+            if hasattr(self, "log"):
+                self.log.close()
+        finally:
+            shutil.rmtree(self.work)
 
     # Appending
 
@@ -426,6 +428,13 @@ class LogMachine(RuleBasedStateMachine):
                 assert known, self.log.leader_epochs
                 assert known[-1] == batch.epoch
 
+
+pytestmark = pytest.mark.leaves(
+    "timestamp-1970",  # as they are drawn
+    "snapshot-beyond-end",  # a log that was cut inside of a batch ends, by its files, before that batch
+    "epoch-beyond-end",  # the same
+    "epoch-falls",  # see `has_lost_epochs`
+)
 
 STEPS = int(os.environ.get("TIDELOG_MODEL_STEPS", "50"))
 EXAMPLES = 120

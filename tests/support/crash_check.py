@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tests.support.batches import TIME
-from tests.support.crash_images import Bounds, Image, crash_images, materialise
+from tests.support.crash_images import DEFAULT, Bounds, Image, crash_images, materialise
+from tests.support.crash_looks import Looks, batches_of, look_at
 from tests.support.crash_model import Recovered, Stored, stored_batches
 from tests.support.crash_producers import check_committed, check_duplicates, check_next
 from tests.support.crash_session import PARTITION, make_batch, placed
@@ -40,6 +41,8 @@ class AnyModel(Protocol):
 
     def faults_of(self, found: Recovered) -> list[str]: ...
 
+    def was_attempted(self, batch: Stored) -> bool: ...
+
 
 class CrashViolationError(AssertionError):
     """A log that is not as promised after a crash."""
@@ -56,6 +59,27 @@ class Tally:
     images: int = 0
     opened: int = 0
     """Different ones."""
+    read: int = 0
+    """Of these, by a reader and by verify too."""
+    salvaged: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What was found in an image: by its owner, and before that by those who own nothing."""
+
+    found: Recovered
+    looks: Looks
+
+    def faults_by(self, model: AnyModel) -> list[str]:
+        """What is wrong with it at one moment of a workload."""
+        faults = model.faults_of(self.found)
+        if self.looks.at_end is not None:
+            faults += [f"a reader: {fault}" for fault in model.faults_of(self.looks.at_end)]
+        if self.looks.salvaged is not None:
+            invented = [batch for batch in self.looks.salvaged.batches if not model.was_attempted(batch)]
+            faults += [f"salvage has {batch}, which was never appended" for batch in invented]
+        return faults + self.looks.own_faults(self.found)
 
 
 def check_recording(
@@ -67,24 +91,29 @@ def check_recording(
     bounds: Bounds,
     tally: Tally | None = None,
     first_cut: int = 0,
-    every: int = 1,
+    opened: dict[str, Opened] | None = None,
 ) -> Tally:
-    """Every image of every cut point. Raises `CrashViolationError` for the first that is wrong; its directory stays in `scratch`."""
+    """Every image of every cut point. Raises `CrashViolationError` for the first that is wrong; its directory stays in `scratch`.
+
+    `opened` are images that were opened before, with the same settings; more are added.
+    """
     tally = tally or Tally()
-    opened: dict[str, Recovered] = {}
+    opened = {} if opened is None else opened
     followed = 0
-    for image in crash_images(recording, cuts=range(first_cut, len(recording.events) + 1, every), bounds=bounds):
+    for image in crash_images(recording, cuts=range(first_cut, len(recording.events) + 1), bounds=bounds):
         for event in recording.events[followed : image.cut]:
             if isinstance(event, Note):
                 model.follow(event.label, event.payload)
         followed = image.cut
         tally.images += 1
         try:
-            found = opened.get(image.digest)
-            if found is None:
-                found = opened[image.digest] = open_image(image, settings, scratch)
+            known = opened.get(image.digest)
+            if known is None:
+                known = opened[image.digest] = look_and_open(image, settings, scratch, bounds)
                 tally.opened += 1
-            faults = model.faults_of(found)
+                tally.read += image.is_sampled(bounds.read_every)
+                tally.salvaged += known.looks.salvaged is not None
+            faults = known.faults_by(model)
         except CrashViolationError:
             raise
         except Exception as error:
@@ -111,12 +140,22 @@ def opened_log(directory: str, settings: Mapping[str, object], disk: Disk) -> It
 
 def open_image(image: Image, settings: Mapping[str, object], scratch: Path) -> Recovered:
     """Open it, look at everything, append a record, close it, open it again."""
+    return look_and_open(image, settings, scratch, DEFAULT).found
+
+
+def look_and_open(image: Image, settings: Mapping[str, object], scratch: Path, bounds: Bounds) -> Opened:
+    """The same, but that those look first who own nothing, at one in a few images."""
     root = scratch / "image"
     shutil.rmtree(root, ignore_errors=True)
     materialise(image, root)
+    looks = Looks()
+    if image.is_sampled(bounds.read_every):
+        target = root / "salvaged" / PARTITION if image.is_sampled(bounds.salvage_every) else None
+        looks = look_at(f"{root}/{PARTITION}", settings, target)
+        shutil.rmtree(root / "salvaged", ignore_errors=True)
     found = check_directory(root, settings)
     shutil.rmtree(root)
-    return found
+    return Opened(found, looks)
 
 
 def check_directory(root: Path, settings: Mapping[str, object], *, disk: Disk | None = None) -> Recovered:
@@ -161,20 +200,15 @@ def _check_producers(log: Log, found: Recovered) -> None:
 
 def recovered(log: Log) -> Recovered:
     """What can be read from a log."""
-    batches: list[Stored] = []
-    offset, end = log.log_start_offset, log.log_end_offset
-    while offset < end:
-        data = log.fetch(offset, 1 << 20, isolation="log_end").data
-        if not data:
-            break
-        batches += [batch for batch in stored_batches(data) if batch.last_offset >= offset]
-        offset = batches[-1].last_offset + 1
-    return Recovered(log.log_start_offset, end, tuple(batches), log.leader_epochs)
+    return Recovered(log.log_start_offset, log.log_end_offset, batches_of(log, "log_end"), log.leader_epochs)
 
 
 def check_indexes(log: Log) -> None:
-    """Every entry points at a batch that it may point at; both indexes go up."""
-    for segment in log.segments:
+    """Every entry points at a batch that it may point at; both indexes go up.
+
+    A segment below the start is nobody's any more: if its deletion was cut off before it was ever synced, anything may be in it.
+    """
+    for segment in log.segments[max(0, sum(segment.base_offset <= log.log_start_offset for segment in log.segments) - 1) :]:
         content = Path(segment.file.path).read_bytes()[: segment.size_bytes]
         last_offsets: dict[int, int] = {}
         newest: dict[int, int] = {}

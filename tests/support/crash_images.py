@@ -63,9 +63,14 @@ class Bounds:
     name_prefixes: int = 6
     samples: int = 12
     seed: int = 0
+    read_every: int = 3
+    """One of so many images is also looked at by those who own nothing: a reader, verify."""
+    salvage_every: int = 24
+    """One of so many is also salvaged."""
 
 
-FEW = Bounds(tears=2, zeroed=2, data_prefixes=1, name_prefixes=3, samples=4)
+FEWER = Bounds(tears=1, zeroed=1, data_prefixes=1, name_prefixes=2, samples=2, read_every=6, salvage_every=36)
+FEW = Bounds(tears=2, zeroed=2, data_prefixes=1, name_prefixes=3, samples=4, read_every=6, salvage_every=36)
 DEFAULT = Bounds()
 MANY = Bounds(tears=12, zeroed=8, data_prefixes=8, name_prefixes=16, samples=200)
 
@@ -84,6 +89,10 @@ class Image:
     """Of files whose time was set and not changed by a write since."""
     digest: str
     """Of everything but `cut` and `label`: two images with the same digest need to be opened only once."""
+
+    def is_sampled(self, every: int) -> bool:
+        """Whether it is one of every so many: the same ones in every run."""
+        return int(self.digest[:8] or "0", 16) % every == 0
 
 
 def crash_images(recording: Recording, *, cuts: Collection[int] | None = None, bounds: Bounds = DEFAULT) -> Iterator[Image]:

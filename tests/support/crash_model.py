@@ -73,7 +73,8 @@ class Recovered:
     end: int
     batches: tuple[Stored, ...]
     """From the one that holds `start` on."""
-    epochs: tuple[tuple[int, int], ...]
+    epochs: tuple[tuple[int, int], ...] | None
+    """None of a reader, which does not know them."""
 
     def own_faults(self) -> list[str]:
         """What is wrong whatever was written."""
@@ -81,6 +82,8 @@ class Recovered:
         for one, next_one in zip(self.batches, self.batches[1:], strict=False):
             if next_one.base_offset <= one.last_offset:
                 found.append(f"offsets go back: {one}, {next_one}")
+        if self.epochs is None:
+            return found
         starts = [start for _, start in self.epochs]
         if list(self.epochs) != sorted(set(self.epochs)) or starts != sorted(set(starts)):
             found.append(f"leader epochs do not go up: {self.epochs}")
@@ -139,12 +142,15 @@ class Model:
     """Appends at the end that raised. They may be there, in part, until something else was acknowledged there."""
     half_done: list[Op] = field(default_factory=list)
     """Other calls that raised: what they were to do may have happened, or not."""
+    attempted: set[Stored] = field(default_factory=set)
+    """Everything that was ever to be in the log."""
 
     def follow(self, label: str, op: object) -> None:
         """One note further."""
         assert isinstance(op, Op)
         if label == "begin":
             self.pending = op
+            self.attempted.update(op.batches)
             return
         assert self.pending == op, (self.pending, op)
         self.pending = None
@@ -216,6 +222,10 @@ class Model:
         places = [self.batches.index(batch) for batch in found.batches if batch in self.batches]
         return len(places) == len(found.batches) and (not places or places == list(range(places[0], places[0] + len(places))))
 
+    def was_attempted(self, batch: Stored) -> bool:
+        """Whether it was to be in the log at any time."""
+        return batch in self.attempted
+
     def _candidates(self) -> list[_Candidate]:
         min_end = self.durable_end if self.flush_messages > 1 else self.file_end
         now = _Candidate("as acknowledged", self.batches, min_end, self.end, self.start, self.start, self.flush_messages > 1)
@@ -264,6 +274,10 @@ class ThreadedModel:
                 self.attempted[batch.tail] = op.thread
             elif label == "done":
                 self.acknowledged[batch.base_offset] = batch.tail
+
+    def was_attempted(self, batch: Stored) -> bool:
+        """Whether it was to be in the log."""
+        return batch.tail in self.attempted
 
     def faults_of(self, found: Recovered) -> list[str]:
         """What is wrong with a log that was recovered now."""

@@ -60,8 +60,8 @@ def producer_stories(batches: Iterable[Stored]) -> dict[int, ProducerStory]:
     return stories
 
 
-def check_committed(log: Log, batches: Iterable[Stored]) -> None:
-    """Open transactions bound what readers of committed records see, and aborted ones are not among it."""
+def committed_offsets(batches: Iterable[Stored], end: int) -> tuple[list[int], int]:
+    """The offsets that readers of committed records see of a log up to `end`, and the last stable offset."""
     stories: dict[int, ProducerStory] = {}
     visible: dict[int, Stored] = {}
     for batch in batches:
@@ -75,9 +75,14 @@ def check_committed(log: Log, batches: Iterable[Stored]) -> None:
         if story.take_in(batch) and start >= 0:
             for offset in [at for at, other in visible.items() if at >= start and other.producer_id == batch.producer_id]:
                 del visible[offset]
-    stable = min([story.txn_start for story in stories.values() if story.is_open] + [log.log_end_offset])
+    stable = min([story.txn_start for story in stories.values() if story.is_open] + [end])
+    return [offset for batch in visible.values() for offset in range(batch.base_offset, batch.last_offset + 1) if offset < stable], stable
+
+
+def check_committed(log: Log, batches: Iterable[Stored]) -> None:
+    """Open transactions bound what readers of committed records see, and aborted ones are not among it."""
+    wanted, stable = committed_offsets(batches, log.log_end_offset)
     assert log.last_stable_offset == stable, f"the last stable offset is {log.last_stable_offset}, not {stable}"
-    wanted = [offset for batch in visible.values() for offset in range(batch.base_offset, batch.last_offset + 1) if offset < stable]
     found = [record.offset for record in log.read(isolation="committed")]
     assert found == wanted, f"committed are {wanted}, read were {found}"
 

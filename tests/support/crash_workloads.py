@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.crash_check import AnyModel, Tally, check_recording, open_image
+from tests.support.crash_check import AnyModel, Opened, Tally, check_recording, open_image
 from tests.support.crash_images import Bounds, crash_images, materialise
-from tests.support.crash_model import Model, ThreadedModel
+from tests.support.crash_model import Model, Op, Stored, ThreadedModel
 from tests.support.crash_session import Session
 from tests.support.faulty_disk import FaultyDisk
 from tests.support.recording_disk import Recording, RecordingDisk
@@ -60,6 +60,11 @@ def record(workload: Workload, scratch: Path) -> tuple[Recording, dict[str, obje
     return recording, session.settings
 
 
+def attempted_in(recording: Recording) -> set[Stored]:
+    """Everything that was ever to be in the log."""
+    return {batch for op in recording.payloads("begin") if isinstance(op, Op) for batch in op.batches}
+
+
 def check_workload(workload: Workload, scratch: Path, bounds: Bounds, tally: Tally | None = None) -> Tally:
     """Do it, and look at every image."""
     recording, settings = record(workload, scratch)
@@ -70,7 +75,9 @@ def check_second_crash(workload: Workload, scratch: Path, bounds: Bounds, *, cou
     """Do it, open `count` of the images on a recording disk, and look at every image of that: a crash while a crash is recovered from."""
     tally = tally or Tally()
     recording, settings = record(workload, scratch)
+    attempted = attempted_in(recording)
     images = list({image.digest: image for image in crash_images(recording, bounds=bounds)}.values())
+    opened: dict[str, Opened] = {}
     for number, image in enumerate(random.Random(0).sample(images, min(count, len(images)))):
         found = open_image(image, settings, scratch)
         root = scratch / f"second-{number}"
@@ -78,14 +85,14 @@ def check_second_crash(workload: Workload, scratch: Path, bounds: Bounds, *, cou
         disk = RecordingDisk(root)
         flush_messages = settings.get("flush.messages", 1)
         assert isinstance(flush_messages, int)
-        model = Model(flush_messages, found.batches, found.start, found.end, found.end, found.end)
+        model = Model(flush_messages, found.batches, found.start, found.end, found.end, found.end, attempted=set(attempted))
         session = Session(root, disk, settings, epoch=found.epochs[-1][0] if found.epochs else 0)
         try:
             session.append_many(2)
             session.close()
         finally:
             session.drop()
-        check_recording(disk.recording(), model, settings, scratch, bounds=bounds, tally=tally)
+        check_recording(disk.recording(), model, settings, scratch, bounds=bounds, tally=tally, opened=opened)
         shutil.rmtree(root)
     return tally
 

@@ -107,6 +107,10 @@ class LogDirectory:
         """Write down the recovery point alone."""
         self._write(partition, {RECOVERY_POINT_CHECKPOINT: recovery_point})
 
+    def checkpoint_high_watermark(self, partition: TopicPartition, high_watermark: int) -> None:
+        """Write down the high watermark alone."""
+        self._write(partition, {REPLICATION_CHECKPOINT: high_watermark})
+
     def partition_removed(self, partition: TopicPartition) -> None:
         """Forget a partition whose directory is gone, or waits to be deleted."""
         self._write(partition, dict.fromkeys(self._offsets))

@@ -26,11 +26,13 @@ class Flushing(LogState):
     def settle_in(self) -> None:
         """Make durable what was found, before readers are shown it: after a crash it may be in the page cache only.
 
-        A recovery point above the end of the log, which a crash in a truncation leaves, is taken back first: what is appended from here on
-        would count as flushed.
+        A recovery point above the end of the log, which a crash in a truncation leaves, is taken back first, and so is a high watermark:
+        what is appended from here on would count as flushed, and be shown before it is.
         """
         if (self.home.recovery_point(self.partition) or 0) > self.recovery_point:
             self.home.checkpoint_recovery_point(self.partition, self.recovery_point)
+        if (self.home.high_watermark(self.partition) or 0) > self.view.end.offset:
+            self.home.checkpoint_high_watermark(self.partition, self.view.end.offset)
         if self.config.is_durable:
             self.commit.wait_for(self.view.end.offset, self._sync_batches)
         # A crash may have left a higher end than there is now.

@@ -50,6 +50,8 @@ class ReadOnlyState:
         self._start = Checkpoint(pool, f"{home}/{LOG_START_OFFSET_CHECKPOINT}", partition)
         self._watermark = Checkpoint(pool, f"{home}/{REPLICATION_CHECKPOINT}", partition)
         self._tail: Tail | None = None
+        self._was_end_told = False
+        """Whether the end was not that of the last batch, but what the owner said."""
         self._learned = LearnedTxns()
         self._listing = Listing(pool, directory, self._learned)
         self._transactions = ReadOnlyTransactions(pool.disk, directory, self._learned)
@@ -92,20 +94,27 @@ class ReadOnlyState:
         if self._listing.segments:
             active = self._listing.segments[max(self._listing.segments)]
             if self._tail is None or self._tail.segment is not active:
-                if self._tail is not None and self._listing.segments.get(self._tail.segment.base_offset) is not self._tail.segment:
+                known = self._tail
+                if known is not None and (
+                    self._listing.segments.get(known.segment.base_offset) is not known.segment or not known.is_still_there()
+                ):
                     self._forget_transactions()  # what was the end is not even there any more
                 self._tail = Tail(active)
             starts = self._tail.starts
             self._tail.look()
             if starts and self._tail.starts > starts:
                 self._forget_transactions()  # it was cut
-            if (
+            is_end_told = (
                 published is not None
                 and (published.segment_base_offset, published.position) == (active.base_offset, self._tail.position)
                 and published.offset > self._tail.next_offset
-            ):
+            )
+            if published is not None and is_end_told:
                 # A truncation took a batch whole, but the log goes on where it was told to: only its owner knows.
                 active.end = SegmentEnd(published.offset, self._tail.position)
+            elif self._was_end_told:
+                self._forget_transactions()  # it may have been told again to go on somewhere below, where nobody has looked
+            self._was_end_told = is_end_told
         self.published = published
         self._settle(start, watermark)
 

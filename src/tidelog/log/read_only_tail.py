@@ -54,6 +54,12 @@ class Tail:
             self._walk(disk, opened.fd, size)
         segment.end = SegmentEnd(self.next_offset, self.position)
 
+    def is_still_there(self) -> bool:
+        """Whether what was seen is still in the segment: it may have been cut and gone on differently, with others behind it by now."""
+        disk = self.segment.pool.disk
+        opened = self.segment.file.open()
+        return self.position < 0 or self._goes_on(disk, opened.fd, disk.size(opened.fd))
+
     def _goes_on(self, disk: Disk, fd: int, size: int) -> bool:
         if self._last_at < 0:
             return size >= self.position

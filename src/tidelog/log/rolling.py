@@ -54,6 +54,11 @@ class Rolling(Flushing):
         old.finish()
         if self.config.is_durable:
             self._guard_sync(old.sync)
+        elif self.recovery_point > old.base_offset:
+            self._guard_sync(old.sync_indexes)  # recovery begins behind it: nobody would notice what a crash makes of its last entries
+        else:
+            # A reader that finds the snapshot asks only the index about aborted transactions before it.
+            self._guard_sync(old.txn_index.sync)
         segment = None
         known_snapshots = frozenset(self.producers.snapshots)
         try:

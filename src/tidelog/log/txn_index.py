@@ -118,10 +118,12 @@ class TxnIndex:
             self._is_unsettled = False
 
     def _cut(self, size_bytes: int) -> None:
+        """Durably: the transaction may be committed now where it was to be aborted, and readers believe what they find here."""
         writer = self._open_or_create()
         self._pool.disk.truncate(writer.fd, size_bytes)
         self.size_bytes = size_bytes
         self._is_unsettled = False
+        self._pool.disk.sync(writer.fd)
 
     def sync(self) -> None:
         """Make what is written durable."""
