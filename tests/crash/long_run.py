@@ -12,6 +12,7 @@ import argparse
 import multiprocessing
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -180,6 +181,7 @@ def run_jobs(jobs: list[Job]) -> int:
 
 
 def _exit_with(job: Job) -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what is under way takes its directories away
     sys.exit(job.run())
 
 

@@ -38,6 +38,8 @@ UNCHANGING = {
     "mtime_ns",
     "map",
     "is_named",
+    "hold",
+    "is_held",
     "free_bytes",
     "inode",
     "names",

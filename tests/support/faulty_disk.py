@@ -256,6 +256,12 @@ class FaultyDisk(Disk):
     def map(self, fd: int, size: int) -> mmap.mmap:
         return self._calling(Call("map", self._path(fd)), lambda: self._inner.map(fd, size))
 
+    def hold(self, fd: int) -> bool:
+        return self._inner.hold(fd)
+
+    def is_held(self, fd: int) -> bool:
+        return self._inner.is_held(fd)
+
     def is_named(self, fd: int, path: str) -> bool:
         return self._inner.is_named(fd, path)
 
