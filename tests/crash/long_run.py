@@ -16,6 +16,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -129,6 +130,9 @@ class Job:
                 kept = tempfile.mkdtemp(prefix="tidelog-violation-")
                 materialise(violation.image, f"{kept}/log")
                 say(f"VIOLATION in {task.name!r}, seed {self.seed}, the directory before it was opened: {kept}/log\n{violation}")
+                return False
+            except Exception:
+                say(f"VIOLATION in {task.name!r}, seed {self.seed}, before there was anything to open:\n{traceback.format_exc()}")
                 return False
         with self.opened.get_lock():
             self.opened.value += tally.opened

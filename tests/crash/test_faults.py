@@ -23,10 +23,12 @@ from tests.support.crash_images import FEWER, scratch_directory
 from tests.support.crash_model import Model
 from tests.support.crash_session import Session, make_batch
 from tests.support.faulty_disk import Call, FaultyDisk
+from tests.support.readers import open_reader
 from tests.support.recording_disk import Note, RecordingDisk
 from tidelog.disk.file_pool import FilePool
 from tidelog.disk.published_end import PUBLISHED_END
 from tidelog.errors import DiskFullError, LogClosedError, LogFailedError, TidelogError
+from tidelog.log.flushing import Flushing
 from tidelog.log.log import Log
 
 SYNCS = ("sync", "sync_directory")
@@ -581,3 +583,17 @@ def test_opening_fails(is_torn: bool, moment: Any) -> None:
             if wrong:
                 failures.append((what, wrong))
     report(Case("open", lambda session: None), failures)
+
+
+def test_what_was_never_flushed_may_be_deleted() -> None:
+    """The background is late: the flushed end lies before the first segment that is left."""
+    case = Case("weak deletion", lambda session: None, prepare=nine, settings={"flush.messages": 1000})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Flushing, "flush_in_background", lambda *_: None)
+        with prepared(case) as (session, _):
+            assert session.log.flushed_end == 0
+            session.delete_segments(1)
+            session.delete_before(4)
+            assert (session.log.log_start_offset, session.log.log_end_offset) == (4, 9)
+            with open_reader(Path(session.directory)) as reader:
+                assert reader.log_start_offset == 4

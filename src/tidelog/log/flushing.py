@@ -108,7 +108,10 @@ class Flushing(LogState):
 
     def _publish_again(self, *, is_durable: bool = False) -> None:
         """The log starts or ends elsewhere."""
-        self.commit.advance(0, lambda: self._publish(self._place(self.commit.flushed_end), is_durable=is_durable))
+        # What was deleted before it was ever flushed is not waited for.
+        self.commit.advance(
+            0, lambda: self._publish(self._place(max(self.commit.flushed_end, self.view.base_offsets[0])), is_durable=is_durable)
+        )
 
     def _withhold(self, end: Bound) -> None:
         """The log is about to be cut at `end`: nobody may be shown more, also after a crash."""
