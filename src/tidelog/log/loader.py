@@ -284,6 +284,6 @@ class Loader:
             f"damage with {len(behind)} segments and {lost} bytes behind it, which no crash explains: {what}",
             path=segment.file.path,
             position=scanned.valid_bytes,
-            hint='nothing was changed; "repair" and "salvage" keep what is sound, recovery="kafka" drops all behind it as a broker would',
+            hint='no batch was changed; "repair" and "salvage" keep what is sound, recovery="kafka" drops all behind it as a broker would',
             findings=(scanned.error,) if scanned.error is not None else (),
         )

@@ -196,7 +196,7 @@ class Writing(FollowerWriting):
                 for request in group:
                     if not request.is_answered:
                         self._append_alone(request)
-            except BaseException:
+            except BaseException:  # an interrupt too: those who wait must learn whether their batches are in the log
                 self._find_out(group)
                 raise
 
