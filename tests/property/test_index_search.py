@@ -42,7 +42,9 @@ def test_offset_index(entries: list[tuple[int, int]], data: st.DataObject) -> No
     found = used[slot] if slot >= 0 else (-1, -1)
     following = used[slot + 1] if slot + 1 < count else (-1, -1)
     assert index_search.find_offset(index, count, offset) == slot
-    assert index_search.locate_offset(index, count, offset) == (slot, *found, *following)
+    base = data.draw(st.integers(0, 2**40))
+    located = [base + found[0] if slot >= 0 else -1, found[1], base + following[0] if slot + 1 < count else -1, following[1]]
+    assert index_search.locate_offset(index, count, max(-1, min(base + offset, 2**63 - 1)), base) == tuple(located)
     assert index_search.find_offset_from(index, count, offset) == sum(entry[0] < offset for entry in used)
     for number, entry in enumerate(entries):
         assert index_search.offset_entry(index, number) == entry

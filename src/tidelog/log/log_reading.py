@@ -139,7 +139,8 @@ class LogReading:
                 raise LogClosedError("the log is closed", path=self.directory)
             view = state.view
             watermark = state.high_watermark
-            bound = watermark if isolation == "high_watermark" else self._bound(isolation, view)
+            # A call less for what most ask for.
+            bound = watermark if isolation == "high_watermark" else view.end if isolation == "log_end" else self._bound(isolation, view)
             start, end_offset = state.log_start_offset, view.segments[-1].end[0]
             place = view.floor(offset)
             if offset < start or offset > end_offset or place < 0:

@@ -22,13 +22,12 @@ class OffsetPosition(NamedTuple):
     position: int
 
 
-class Located(NamedTuple):
-    """The last entry at or below an offset, and the first above it; -1 where there is none."""
+Located = tuple[int, int, int, int]
+"""The last entry at or below an offset, and the first above it: offset, position, next offset, next position; -1 where there is none.
 
-    offset: int
-    position: int
-    next_offset: int
-    next_position: int
+A plain tuple: every read comes by here, and a named one takes twice as long to make.
+"""
+NOWHERE: Located = (-1, -1, -1, -1)
 
 
 class OffsetIndex(Index):
@@ -54,31 +53,22 @@ class OffsetIndex(Index):
 
     def locate(self, offset: int) -> Located:
         """Where to look for an offset."""
-        relative = offset - self.base_offset
         written, pending = self._tail
-        if pending:
-            first_pending, first_position = ENTRY.unpack_from(pending)
-            if relative >= first_pending or not written:
-                _, found, position, next_found, next_position = locate_offset(pending, len(pending) // 8, relative)
-            else:
-                _, found, position, next_found, next_position = locate_offset(self._written_view(written), written, relative)
-                if next_found < 0:
-                    next_found, next_position = first_pending, first_position
-        elif written:
-            _, found, position, next_found, next_position = locate_offset(self._written_view(written), written, relative)
-        else:
-            return _NOWHERE
-        base = self.base_offset
-        # A named tuple called by its name takes twice as long, and every read comes by here.
-        return tuple.__new__(
-            Located,
-            (found + base if position >= 0 else -1, position, next_found + base if next_position >= 0 else -1, next_position),
-        )
+        if not pending:
+            return locate_offset(self._written_view(written), written, offset, self.base_offset) if written else NOWHERE
+        first_relative, first_position = ENTRY.unpack_from(pending)
+        first_offset = self.base_offset + first_relative
+        if offset >= first_offset or not written:
+            return locate_offset(pending, len(pending) // ENTRY.size, offset, self.base_offset)
+        found, position, next_offset, next_position = locate_offset(self._written_view(written), written, offset, self.base_offset)
+        if next_position < 0:
+            next_offset, next_position = first_offset, first_position
+        return found, position, next_offset, next_position
 
     def lookup(self, offset: int) -> OffsetPosition:
         """The last entry at or below `offset`; the beginning of the segment if there is none."""
-        located = self.locate(offset)
-        return OffsetPosition(self.base_offset, 0) if located.position < 0 else OffsetPosition(located.offset, located.position)
+        found, position, _, _ = self.locate(offset)
+        return OffsetPosition(self.base_offset, 0) if position < 0 else OffsetPosition(found, position)
 
     def last(self) -> OffsetPosition | None:
         """The last entry."""
@@ -111,6 +101,3 @@ class OffsetIndex(Index):
         written, _ = self._tail
         if written:
             self._keep(find_offset_from(self._written_view(written), written, max(0, offset - self.base_offset)))
-
-
-_NOWHERE = Located(-1, -1, -1, -1)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from tidelog.disk.disk import Seen
 from tidelog.disk.file_pool import FilePool
 from tidelog.log.offset_index import ENTRY as OFFSET_ENTRY
-from tidelog.log.offset_index import Located, OffsetIndex, OffsetPosition
+from tidelog.log.offset_index import NOWHERE, Located, OffsetIndex, OffsetPosition
 from tidelog.log.read_only_entries import BLOCK_ENTRIES, EntryFile
 from tidelog.log.read_only_files import KnownFile
 from tidelog.log.time_index import ENTRY as TIME_ENTRY
@@ -14,8 +14,6 @@ from tidelog.log.time_index import TimeIndex, TimestampOffset
 from tidelog.log.txn_index import ENTRY as TXN_ENTRY
 from tidelog.log.txn_index import AbortedTxn, TxnIndex, parse_entries
 from tidelog.record.kernel.index_search import find_time, locate_offset
-
-_NOWHERE = Located(-1, -1, -1, -1)
 
 
 class ReadOnlyOffsetIndex(OffsetIndex):
@@ -45,15 +43,14 @@ class ReadOnlyOffsetIndex(OffsetIndex):
         """Where to look for an offset. An entry that the log does not agree with leads nowhere: then it is walked from its beginning."""
         count = self.entries
         if count == 0:
-            return _NOWHERE
+            return NOWHERE
         relative = offset - self.base_offset
         slot, block = self._file.narrow(0, count, lambda entry: OFFSET_ENTRY.unpack(entry)[0] > relative)
         held = min(len(block) // OFFSET_ENTRY.size, count - slot)
-        _, found, position, next_found, next_position = locate_offset(block, held, relative)
-        if position >= 0 and not self._agrees(self.base_offset + found, position):
-            return _NOWHERE
-        base = self.base_offset
-        return Located(found + base if position >= 0 else -1, position, next_found + base if next_position >= 0 else -1, next_position)
+        located = locate_offset(block, held, offset, self.base_offset)
+        if located[1] >= 0 and not self._agrees(located[0], located[1]):
+            return NOWHERE
+        return located
 
     def last(self) -> OffsetPosition | None:
         """The last entry."""

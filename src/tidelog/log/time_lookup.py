@@ -66,7 +66,7 @@ def offset_for_time(segments: Sequence[Segment], timestamp_ms: int, log_start_of
 
 def _find_in(segment: Segment, timestamp_ms: int, log_start_offset: int, max_position: int) -> OffsetAndTimestamp | None:
     start = max(segment.time_index.lookup(timestamp_ms).offset, log_start_offset)
-    position = max(0, segment.index.locate(start).position)
+    position = max(0, segment.index.locate(start)[1])
     if position >= max_position:
         position = 0
     opened = segment.file.open()

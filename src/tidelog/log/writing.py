@@ -118,6 +118,7 @@ class Writing(FollowerWriting):
         """See `Log.append_run`."""
         items = split(batches)
         infos: list[AppendInfo] = []
+        end_offset = 0  # behind all that is answered for: the last answer may be a duplicate's
         refusal: TidelogError | None = None
         with self._lock:
             self._check_writable()
@@ -129,17 +130,20 @@ class Writing(FollowerWriting):
                     self._append_run(run, epoch)
                 except TidelogError as error:
                     refusal = error
-                    end_offset = self.view.active.end[0]
-                    planned = [info for info in planned if info.last_offset < end_offset]
-                infos += planned
+                    written_end = self.view.active.end[0]
+                    planned = [info for info in planned if info.last_offset < written_end]
+                if planned:
+                    infos += planned
+                    end_offset = planned[-1].last_offset + 1
                 if refusal is None and stop is not None:
                     # By itself, as it would have been appended: a duplicate, or a producer's fault, is seen after the roll.
                     try:
                         infos.append(self._append_one(memoryview(items[len(infos)]), leader_epoch, "client", None))
+                        end_offset = max(end_offset, infos[-1].last_offset + 1)
                     except TidelogError as error:
                         refusal = error
         if infos:
-            self._acknowledge(max(info.last_offset for info in infos) + 1)
+            self._acknowledge(end_offset)
         if refusal is not None:
             refusal.appended = tuple(infos)  # type: ignore[attr-defined]
             raise refusal

@@ -1,6 +1,7 @@
 """Searches in the bytes of an offset or time index: ends, quirks, and bounds."""
 
 import struct
+from functools import partial
 
 import numpy as np
 import pytest
@@ -41,8 +42,14 @@ def exact(data: bytes) -> memoryview:
 )
 def test_offsets(target: int, located: tuple[int, ...]) -> None:
     index = offset_index(OFFSETS)
-    assert index_search.locate_offset(index, 4, target) == located
-    assert index_search.find_offset(index, 4, target) == located[0]
+    slot, *entries = located
+    assert index_search.find_offset(index, 4, target) == slot
+    assert index_search.locate_offset(index, 4, target, 0) == tuple(entries)
+
+
+def test_offsets_are_counted_from_the_base() -> None:
+    assert index_search.locate_offset(offset_index(OFFSETS), 4, 1004, 1000) == (1004, 100, 1009, 250)
+    assert index_search.locate_offset(offset_index(OFFSETS), 4, 4, 1000) == (-1, -1, 1004, 100)
 
 
 @pytest.mark.parametrize(("target", "slot"), [(-5, 0), (4, 0), (5, 1), (10, 2), (11, 3), (2**31 - 1, 3), (2**31, 4), (2**40, 4)])
@@ -102,7 +109,7 @@ def test_entries_by_slot() -> None:
 @pytest.mark.parametrize("index", [b"", bytes(80)])
 def test_no_entries(index: bytes) -> None:
     assert index_search.find_offset(index, 0, 5) == -1
-    assert index_search.locate_offset(index, 0, 5) == (-1, -1, -1, -1, -1)
+    assert index_search.locate_offset(index, 0, 5, 0) == (-1, -1, -1, -1)
     assert index_search.find_offset_from(index, 0, 5) == 0
     assert index_search.find_position(index, 0, 5) == (-1, -1, -1)
     assert index_search.find_time(index, 0, 5) == (-1, -1, -1)
@@ -114,7 +121,7 @@ def test_more_entries_than_there_are_bytes(entries: int) -> None:
     offsets, times = offset_index(OFFSETS, 0), time_index(TIMES, 0)
     for search, index in (
         (index_search.find_offset, offsets),
-        (index_search.locate_offset, offsets),
+        (partial(index_search.locate_offset, base_offset=0), offsets),
         (index_search.find_offset_from, offsets),
         (index_search.find_position, offsets),
         (index_search.find_time, times),

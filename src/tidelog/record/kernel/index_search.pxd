@@ -8,7 +8,7 @@ cdef int64_t OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 cpdef int64_t find_offset(const uint8_t[::1] view, int64_t entries, int64_t relative_offset) except? -1
 
 @cython.locals(p="const uint8_t*", slot=int64_t, found=int64_t, position=int64_t, next_offset=int64_t, next_position=int64_t)
-cpdef (int64_t, int64_t, int64_t, int64_t, int64_t) locate_offset(const uint8_t[::1] view, int64_t entries, int64_t relative_offset)
+cpdef (int64_t, int64_t, int64_t, int64_t) locate_offset(const uint8_t[::1] view, int64_t entries, int64_t offset, int64_t base_offset)
 
 @cython.locals(p="const uint8_t*")
 cpdef int64_t find_offset_from(const uint8_t[::1] view, int64_t entries, int64_t relative_offset) except -1

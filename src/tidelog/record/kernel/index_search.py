@@ -29,27 +29,27 @@ def find_offset(view: Any, entries: int, relative_offset: int) -> int:
     return last_up_to(p, entries, OFFSET_ENTRY_SIZE, 0, relative_offset)
 
 
-def locate_offset(view: Any, entries: int, relative_offset: int) -> tuple[int, int, int, int, int]:
-    """`find_offset`, with what lies there: (slot, relative offset, position, next relative offset, next position).
+def locate_offset(view: Any, entries: int, offset: int, base_offset: int) -> tuple[int, int, int, int]:
+    """What lies around an offset of the log: the last entry that is not above it, and the one behind that.
 
-    -1 stands for what is not there: all but the next entry where the first entry is already beyond, the next entry at the end.
+    As (offset, position, next offset, next position), offsets counted from `base_offset` on; -1 stands for what is not there.
     """
     check_entries(entries, len(view), OFFSET_ENTRY_SIZE)
     if entries == 0:
-        return -1, -1, -1, -1, -1
+        return -1, -1, -1, -1
     p: Pointer = cython.address(view[0]) if cython.compiled else view
-    slot = last_up_to(p, entries, OFFSET_ENTRY_SIZE, 0, relative_offset)
+    slot = last_up_to(p, entries, OFFSET_ENTRY_SIZE, 0, offset - base_offset)
     found = -1
     position = -1
     next_offset = -1
     next_position = -1
     if slot >= 0:
-        found = read_i32(p, OFFSET_ENTRY_SIZE * slot)
+        found = base_offset + read_i32(p, OFFSET_ENTRY_SIZE * slot)
         position = read_i32(p, OFFSET_ENTRY_SIZE * slot + 4)
     if slot + 1 < entries:
-        next_offset = read_i32(p, OFFSET_ENTRY_SIZE * slot + 8)
+        next_offset = base_offset + read_i32(p, OFFSET_ENTRY_SIZE * slot + 8)
         next_position = read_i32(p, OFFSET_ENTRY_SIZE * slot + 12)
-    return slot, found, position, next_offset, next_position
+    return found, position, next_offset, next_position
 
 
 def find_offset_from(view: Any, entries: int, relative_offset: int) -> int:
