@@ -13,6 +13,7 @@ is not: a roll makes the old segment durable before anything in the new one is a
 before it has changed anything. In the mode "kafka" everything from the bad batch on goes, as in a broker, but is kept aside too.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from tidelog.log.leader_epoch_cache import LeaderEpochCache
 from tidelog.log.load_report import Cut, LoadReport, Progress
 from tidelog.log.producer_replay import rebuild, replay
 from tidelog.log.producer_state import ProducerState
-from tidelog.log.recovery import ScannedSegment, keep_aside, scan_segment, write_indexes
+from tidelog.log.recovery import ScannedSegment, ScanSpace, keep_aside, scan_segment, write_indexes
 from tidelog.log.segment import Segment
 from tidelog.log.segment_files import are_plausible, create_segment, find_segments, find_snapshots, list_files
 from tidelog.log.segment_read import find_last_batch, find_last_batch_in_order
@@ -67,6 +68,8 @@ class Loader:
     progress: Callable[[Progress], None] | None = None
     _snapshots: set[int] = field(default_factory=set)
     """Offsets of the producer snapshots that there are."""
+    _spaces: list[ScanSpace] = field(default_factory=list)
+    """Of workers that are done with a segment."""
 
     def load(self) -> LoadedLog:
         """All the steps."""
@@ -170,20 +173,29 @@ class Loader:
             raise self._damaged(segment, scanned, behind)
 
     def _scan(self, segment: Segment) -> ScannedSegment:
-        return scan_segment(segment, index_interval_bytes=self.config.index_interval_bytes, is_kafka_mode=self.is_kafka_mode)
+        try:
+            space = self._spaces.pop()  # by whichever worker is free
+        except IndexError:
+            space = ScanSpace()
+        try:
+            interval = self.config.index_interval_bytes
+            return scan_segment(segment, index_interval_bytes=interval, is_kafka_mode=self.is_kafka_mode, space=space)
+        finally:
+            self._spaces.append(space)
 
     def _scan_all(self, segments: list[Segment]) -> Iterator[tuple[Segment, ScannedSegment]]:
-        """Scan in order, several at a time; never more than the workers ahead, since each result holds the indexes of its segment."""
+        """In order, several at a time. A result holds a segment's indexes, so few are ahead, yet more than the workers, lest they wait."""
         if self.workers <= 1 or len(segments) <= 1:
             for segment in segments:
                 yield segment, self._scan(segment)
             return
         with ThreadPoolExecutor(self.workers, "tidelog-recovery") as executor:
-            running = [executor.submit(self._scan, segment) for segment in segments[: self.workers]]
+            ahead = 2 * self.workers
+            running = deque(executor.submit(self._scan, segment) for segment in segments[:ahead])
             for index, segment in enumerate(segments):
-                scanned = running.pop(0).result()
-                if index + self.workers < len(segments):
-                    running.append(executor.submit(self._scan, segments[index + self.workers]))
+                scanned = running.popleft().result()
+                if index + ahead < len(segments):
+                    running.append(executor.submit(self._scan, segments[index + ahead]))
                 yield segment, scanned
 
     def _apply(

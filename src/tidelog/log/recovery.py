@@ -25,7 +25,8 @@ from tidelog.record.headers import FIELDS, BatchHeaders, first_bad_checksum, wal
 from tidelog.record.indexing import IndexRun, index_batches
 from tidelog.record.outcomes import IndexStop
 
-READ_BYTES = 2 << 20
+READ_BYTES = 4 << 20
+"""A piece. Between two of them a thread needs the interpreter, so the larger they are, the less several threads wait for each other."""
 _WALK_BATCHES = 4096
 _UNLIMITED = 1 << 31
 
@@ -62,7 +63,26 @@ class ScannedSegment:
         return self.valid_bytes == self.size_bytes
 
 
-def scan_segment(segment: Segment, *, index_interval_bytes: int, is_kafka_mode: bool = False) -> ScannedSegment:
+class ScanSpace:
+    """What a scan works in: used for one segment after the other, since new memory is slow to come by."""
+
+    __slots__ = ("buffer", "flat")
+
+    def __init__(self) -> None:
+        self.buffer = bytearray()
+        self.flat = np.empty(len(FIELDS) * _WALK_BATCHES, np.int64)
+
+    def buffer_for(self, size_bytes: int) -> bytearray:
+        """At least so large, or as large as a piece gets."""
+        size = min(READ_BYTES, max(1, size_bytes))
+        if len(self.buffer) < size:
+            self.buffer = bytearray(size)
+        return self.buffer
+
+
+def scan_segment(
+    segment: Segment, *, index_interval_bytes: int, is_kafka_mode: bool = False, space: ScanSpace | None = None
+) -> ScannedSegment:
     """Read and check a segment from its beginning to its end, or to where it is no longer sound.
 
     As Kafka does it, a batch of an unknown format is taken for v2 if its CRC matches, since the magic is not covered by it; and offsets
@@ -72,8 +92,8 @@ def scan_segment(segment: Segment, *, index_interval_bytes: int, is_kafka_mode: 
     opened = segment.file.open()
     scanned = ScannedSegment(segment.base_offset, segment.size_bytes, next_offset=segment.base_offset)
     run = IndexRun(segment.base_offset, index_interval_bytes)
-    buffer = bytearray(min(READ_BYTES, max(1, segment.size_bytes)))
-    flat = np.empty(len(FIELDS) * _WALK_BATCHES, np.int64)
+    space = space or ScanSpace()
+    buffer, flat = space.buffer_for(segment.size_bytes), space.flat
     position = 0  # of the buffer's first byte in the file
     held = 0  # bytes of a batch that the last piece cut off, now at the beginning of the buffer
     while position + held < segment.size_bytes:
@@ -180,9 +200,10 @@ def _take(view: memoryview, headers: BatchHeaders, file_position: int, run: Inde
     scanned.next_offset = int(headers.last_offset[-1]) + 1
     scanned.producers += producer_batches(view, headers)
     epochs = headers.partition_leader_epoch
-    changes = np.flatnonzero(np.diff(epochs, prepend=scanned.epoch_starts[-1][0] if scanned.epoch_starts else -1))
-    for change in changes.tolist():
-        scanned.epoch_starts.append((int(epochs[change]), int(headers.base_offset[change])))
+    latest = scanned.epoch_starts[-1][0] if scanned.epoch_starts else -1
+    if (epochs != latest).any():
+        for change in np.flatnonzero(np.diff(epochs, prepend=latest)).tolist():
+            scanned.epoch_starts.append((int(epochs[change]), int(headers.base_offset[change])))
 
 
 def write_indexes(disk: Disk, segment: Segment, scanned: ScannedSegment, aborted: Iterable[AbortedTxn], *, is_durable: bool) -> None:

@@ -4,6 +4,7 @@ Works on batches of every format back to back, as in a `.log` file or a fetch re
 """
 
 import zlib
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from tidelog.errors import ChecksumError, TidelogError
 from tidelog.record.faults import Fault, fault_error, raise_fault
 from tidelog.record.kernel import headers as kernel
+from tidelog.record.kernel import joined_crc
 from tidelog.record.layout import CODEC_MASK
 from tidelog.record.views import Buffer, byte_view, view
 
@@ -36,6 +38,9 @@ Of a compressed legacy wrapper, base_offset and count are -1: they are known onl
 """
 
 _FIRST_CAPACITY = 1024
+_MIN_JOINED = 4
+_MIN_JOINED_BYTES = 2048
+"""Batches, and bytes a batch, from which one CRC over all of them is quicker than one for each."""
 _ROWS = {name: row for row, name in enumerate(FIELDS)}
 
 Int64Array = NDArray[np.int64]
@@ -153,6 +158,8 @@ def verify_checksums(buffer: Buffer, headers: BatchHeaders) -> None:
 
 def first_bad_checksum(buffer: Buffer, headers: BatchHeaders) -> tuple[int, ChecksumError | None]:
     """How many batches from the first one on have a CRC that matches; and the error for the one after them, if there is one."""
+    if _match_as_a_whole(buffer, headers):
+        return len(headers), None
     computed = np.empty(len(headers), np.int64)
     good = _checksum(buffer, headers, computed)
     if good == len(headers):
@@ -165,18 +172,45 @@ def first_bad_checksum(buffer: Buffer, headers: BatchHeaders) -> tuple[int, Chec
     )
 
 
+def _match_as_a_whole(buffer: Buffer, headers: BatchHeaders) -> bool:
+    """Whether one CRC over all batches is what their headers make it. False also where there is nothing to gain by asking."""
+    import crc32c
+
+    count = len(headers)
+    if headers.may_be_legacy or not joined_crc.IS_COMPILED or count < _MIN_JOINED:
+        return False
+    start = int(headers.flat[headers.first])
+    if headers.end_position - start < count * _MIN_JOINED_BYTES:
+        return False
+    whole = _within(buffer, headers)
+    expected = joined_crc.joined_crc(whole, view(headers.flat), headers.capacity, headers.first, count, view(_crc_table()))
+    # So many bytes are summed up without the interpreter, which other threads have meanwhile.
+    return expected >= 0 and crc32c.crc32c(whole[start : headers.end_position]) == expected
+
+
+@cache
+def _crc_table() -> NDArray[np.uint32]:
+    table = np.empty(joined_crc.TABLE_SIZE, np.uint32)
+    joined_crc.fill_table(view(table))
+    return table
+
+
+def _within(buffer: Buffer, headers: BatchHeaders) -> memoryview:
+    whole = byte_view(buffer)
+    if headers.end_position > len(whole):
+        raise ValueError(f"the headers go on to byte {headers.end_position} of another buffer, this one has {len(whole)}")
+    return whole
+
+
 def _checksum(buffer: Buffer, headers: BatchHeaders, computed: Int64Array) -> int:
     import crc32c
 
     if len(headers) == 0:
         return 0
-    view_of_all = byte_view(buffer)
-    if headers.end_position > len(view_of_all):
-        raise ValueError(f"the headers go on to byte {headers.end_position} of another buffer, this one has {len(view_of_all)}")
     return kernel.checksum_batches(
         crc32c.crc32c,
         zlib.crc32,
-        view_of_all,
+        _within(buffer, headers),
         view(headers.flat),
         headers.capacity,
         headers.first,

@@ -22,6 +22,7 @@ MODULES = (
     "records",
     "objects",
     "headers",
+    "joined_crc",
     "columns",
     "header_list",
     "encode",
