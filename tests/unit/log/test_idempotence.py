@@ -426,7 +426,7 @@ def queued(log: Log, disk: FaultyDisk, batches: list[bytes], before_commit: Call
             outcomes[place] = error
 
     threads = [threading.Thread(target=write, args=(place, batch)) for place, batch in enumerate([numbered(999), *batches])]
-    for expected, thread in enumerate(threads, 1):
+    for expected, thread in enumerate(threads):  # the first queues nowhere
         thread.start()
         assert entered.wait(10)
         while len(state_of(log).queue.requests) < expected:
