@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-from interop.broker.clients import ClientError, Clients
-from interop.broker.java_program import JavaProgram
+from interop.broker.clients import Clients
+from interop.java_program import JavaError, JavaProgram
 from tidelog.disk.names import CLEAN_SHUTDOWN
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
@@ -84,7 +84,7 @@ class Broker:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._clients is not None:
-            self._clients.close()
+            self._clients.kill()
         if self._program is not None:
             self.kill()
 
@@ -113,14 +113,14 @@ class Broker:
         """Start it, and wait for nothing."""
         assert not self.is_running
         settings, messages = self.home / "server.properties", self.home / "broker.txt"
-        self._program = JavaProgram("RunBroker", settings, CLUSTER_ID, version=self.version, messages=messages, has_answers=False)
+        self._program = JavaProgram("RunBroker", settings, CLUSTER_ID, version=self.version, messages=messages)
 
     def start(self) -> None:
         """Start it, and wait until a client gets an answer. `BrokerError` if it ends before."""
         self.launch()
         try:
-            self.clients.ask("topics", topics={}, is_alive=lambda: self.is_running)
-        except ClientError as error:
+            self.clients.ask("topics", topics={}, partitions=0, is_alive=lambda: self.is_running)
+        except JavaError as error:
             self.kill()
             raise BrokerError(f"{error}\n{self._running.last_words()}") from error
 
@@ -133,9 +133,9 @@ class Broker:
         """A crash."""
         self._running.kill()
 
-    def partition(self, topic: str) -> Path:
-        """The directory of partition 0 of a topic."""
-        return self.data / f"{topic}-0"
+    def partition(self, topic: str, number: int = 0) -> Path:
+        """The directory of a partition."""
+        return self.data / f"{topic}-{number}"
 
 
 def free_ports(count: int) -> list[int]:

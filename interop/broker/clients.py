@@ -1,19 +1,13 @@
-"""Kafka's Java clients, in a JVM of their own: a line of JSON asks, a line of JSON answers (`interop/java/Clients.java`)."""
+"""Kafka's Java clients, in a JVM of their own (`interop/java/Clients.java`)."""
 
 import base64
-import json
-import select
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
-from interop.broker.java_program import JavaProgram
+from interop.java_program import AskedProgram
 
 Headers = tuple[tuple[str, bytes | None], ...]
-
-TIMEOUT_S = 90.0
 
 
 class Row(NamedTuple):
@@ -31,6 +25,7 @@ class Read(NamedTuple):
     offset: int
     timestamp_ms: int
     timestamp_type: str
+    leader_epoch: int | None
     key: bytes | None
     value: bytes | None
     headers: Headers
@@ -43,68 +38,46 @@ class Consumed(NamedTuple):
     end: int
     records: list[Read]
     times: list[tuple[int, int | None, int | None]]
-    """Timestamps that were looked up, with the offset and timestamp of what was found."""
+    """Timestamps that were looked up, one of Kafka's special values among them, with the offset and timestamp of what was found."""
 
 
-class ClientError(Exception):
-    """Kafka's client threw, or is gone."""
-
-
-class Clients:
-    """A context manager. One request at a time."""
+class Clients(AskedProgram):
+    """A context manager. What its producers have under way when it ends is dropped."""
 
     def __init__(self, bootstrap: str, *, version: str, messages: Path) -> None:
-        self._program = JavaProgram("Clients", bootstrap, version=version, messages=messages, has_answers=True)
+        super().__init__("Clients", bootstrap, version=version, messages=messages)
 
-    def __enter__(self) -> "Clients":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the JVM; what its producers have under way is dropped."""
-        self._program.kill()
-
-    def ask(self, job: str, *, is_alive: Callable[[], bool] = lambda: True, timeout_s: float = TIMEOUT_S, **fields: Any) -> Any:
-        """The answer of a job. Nobody waits for it once `is_alive` says no."""
-        self._program.requests.write(json.dumps({"job": job, **fields}).encode() + b"\n")
-        self._program.requests.flush()
-        deadline = time.monotonic() + timeout_s
-        while not select.select([self._program.answers], [], [], 0.2)[0]:
-            if not is_alive() or not self._program.is_running or time.monotonic() > deadline:
-                raise ClientError(f"no answer to {job}; {self._program.last_words()}")
-        line = self._program.answers.readline()
-        if not line:
-            raise ClientError(f"ended during {job}; {self._program.last_words()}")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise ClientError(f"{job}: {answer['error']}")
-        return answer["answer"]
-
-    def create_topics(self, topics: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-        """Topics of one partition, with their settings. Gives back their ids."""
-        ids: dict[str, str] = self.ask("topics", topics=topics)
+    def create_topics(self, topics: Mapping[str, Mapping[str, str]], *, partitions: int = 1) -> dict[str, str]:
+        """Topics with their settings. Gives back their ids."""
+        ids: dict[str, str] = self.ask("topics", topics=topics, partitions=partitions)
         return ids
 
     def produce(
-        self, topic: str, batches: Iterable[Sequence[Row]], *, producer: str, config: Mapping[str, str], transaction: str = ""
+        self,
+        topic: str,
+        batches: Iterable[Sequence[Row]],
+        *,
+        producer: str,
+        config: Mapping[str, str],
+        transaction: str = "",
+        partition: int = 0,
     ) -> list[int]:
         """Send batches; see `ProduceJob.java` for what a transaction can be. Gives back the offsets."""
         written = [[[_base64(row.key), _base64(row.value), _headers(row.headers), row.timestamp_ms] for row in batch] for batch in batches]
-        offsets: list[int] = self.ask("produce", topic=topic, batches=written, producer=producer, config=config, transaction=transaction)
+        where: dict[str, Any] = {"topic": topic, "partition": partition, "producer": producer}
+        offsets: list[int] = self.ask("produce", **where, batches=written, config=config, transaction=transaction)
         return offsets
 
-    def consume(self, topics: Iterable[str], isolation: str) -> dict[str, Consumed]:
-        """Everything in partition 0 of topics, with isolation "read_committed" or "read_uncommitted"."""
-        answer = self.ask("consume", topics=list(topics), isolation=isolation)
+    def consume(self, topics: Iterable[str], isolation: str, *, partition: int = 0) -> dict[str, Consumed]:
+        """Everything in a partition of topics, with isolation "read_committed" or "read_uncommitted"."""
+        answer = self.ask("consume", topics=list(topics), isolation=isolation, partition=partition)
         return {topic: _consumed(found) for topic, found in answer.items()}
 
 
 def _consumed(found: dict[str, Any]) -> Consumed:
     records = [
-        Read(offset, timestamp_ms, kind, _bytes(key), _bytes(value), tuple((name, _bytes(content)) for name, content in headers))
-        for offset, timestamp_ms, kind, key, value, headers in found["records"]
+        Read(offset, timestamp_ms, kind, epoch, _bytes(key), _bytes(value), tuple((name, _bytes(content)) for name, content in headers))
+        for offset, timestamp_ms, kind, epoch, key, value, headers in found["records"]
     ]
     return Consumed(found["start"], found["end"], records, [tuple(time) for time in found["times"]])
 

@@ -22,9 +22,12 @@ compaction; it and we write a snapshot when a log is closed, which stays for a w
 
 
 def read_all(log: LogReading, isolation: Isolation) -> list[Read]:
-    """What we read, in the form of what a consumer read."""
+    """What we read, in the form of what a consumer read. A leader epoch is in the header of the batch."""
+    epochs = {record.offset: batch.partition_leader_epoch for batch in log.batches(isolation=isolation) for record in batch}
     return [
-        Read(record.offset, record.timestamp_ms, str(record.timestamp_type), record.key, record.value, record.headers)
+        Read(
+            record.offset, record.timestamp_ms, str(record.timestamp_type), epochs[record.offset], record.key, record.value, record.headers
+        )
         for record in log.read(isolation=isolation)
     ]
 
@@ -37,6 +40,14 @@ def assert_same(log: LogReading, isolation: Isolation, consumed: Consumed) -> No
     for timestamp_ms, offset, found_ms in consumed.times:
         found = log.offset_for_time(timestamp_ms, isolation=isolation)
         assert (found and found.offset, found and found.timestamp_ms) == (offset, found_ms), timestamp_ms
+
+
+def times_within(consumed: Consumed) -> list[tuple[int, int | None, int | None]]:
+    """What was found by time, whoever has removed the segments below the start: while they are there, Kafka looks in them first.
+
+    There it finds nothing for a time before all records.
+    """
+    return [time for time in consumed.times if time[0] != 0 or consumed.start == 0]
 
 
 def assert_nothing_mended(report: LoadReport) -> None:

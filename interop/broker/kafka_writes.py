@@ -9,6 +9,7 @@ What is left are copies of the broker's directory, and what a consumer got from 
 
 import shutil
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -95,9 +96,10 @@ def let_kafka_write(home: Path, version: str) -> KafkaWrote:
     return wrote
 
 
-def consume(clients: Clients, topics: list[str]) -> dict[Isolation, dict[str, Consumed]]:
-    """All of them, with both isolations, by our names of these."""
-    return {ours: clients.consume(topics, kafkas) for ours, kafkas in ISOLATIONS.items()}
+def consume(clients: Clients, topics: Iterable[str], *, partition: int = 0) -> dict[Isolation, dict[str, Consumed]]:
+    """A partition of all of them, with both isolations, by our names of these."""
+    topics = list(topics)
+    return {ours: clients.consume(topics, kafkas, partition=partition) for ours, kafkas in ISOLATIONS.items()}
 
 
 def copy_data(data: Path, target: Path) -> None:

@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from interop.broker.adoption import Adopted, let_it_be_adopted
 from interop.broker.kafka_writes import KafkaWrote, let_kafka_write
+from interop.broker.store_moves import StoreMoved, let_a_store_move
 from interop.broker.we_write import WeWrote, let_us_write
 
 POM = Path(__file__).parents[1] / "pom.xml"
@@ -31,6 +33,8 @@ class Scenarios:
     home: Path
     _kafka_wrote: dict[str, KafkaWrote] = field(default_factory=dict, repr=False)
     _we_wrote: dict[str, WeWrote] = field(default_factory=dict, repr=False)
+    _store_moved: dict[str, StoreMoved] = field(default_factory=dict, repr=False)
+    _adopted: dict[str, Adopted] = field(default_factory=dict, repr=False)
 
     def kafka_wrote(self, version: str) -> KafkaWrote:
         """What Kafka wrote, stopped cleanly and killed."""
@@ -43,6 +47,18 @@ class Scenarios:
         if version not in self._we_wrote:
             self._we_wrote[version] = let_us_write(self.home / version / "ours", self.kafka_wrote(version))
         return self._we_wrote[version]
+
+    def store_moved(self, version: str) -> StoreMoved:
+        """A store that moved under a broker and back."""
+        if version not in self._store_moved:
+            self._store_moved[version] = let_a_store_move(self.home / version / "store", version)
+        return self._store_moved[version]
+
+    def adopted(self, version: str) -> Adopted:
+        """What Kafka wrote, adopted by a store, and given back."""
+        if version not in self._adopted:
+            self._adopted[version] = let_it_be_adopted(self.home / version / "adopted", self.kafka_wrote(version))
+        return self._adopted[version]
 
 
 @contextmanager

@@ -16,12 +16,13 @@ from interop.broker.broker import INDEX_BYTES, Broker
 from interop.broker.cases import CASES, TIME, Case, DeleteBefore, Send
 from interop.broker.clients import Consumed, Row
 from interop.broker.judging import POOL
-from interop.broker.kafka_writes import KafkaWrote, consume
+from interop.broker.kafka_writes import KafkaWrote, consume, copy_data, wait_for_cleaner
 from tidelog.disk.names import CLEAN_SHUTDOWN, OWN_SUFFIX
 from tidelog.disk.partition_metadata import parse_topic_id
 from tidelog.log.log import Log
 from tidelog.log.log_reading import Isolation
 from tidelog.record import BatchSettings, Compression, ControlType, NewBatch, transaction_marker
+from tidelog.store.store_file import STORE_FILE
 
 FIRST_PRODUCER_ID = 5_000_000
 """Far from those that a broker gives."""
@@ -39,7 +40,6 @@ OWN_FILES = (
     "rebuilt-00000000000000000000.index.tidelog",
 )
 """A name of every kind that we add to a partition (docs/on-disk.md); `flushed-end.tidelog` is there by itself."""
-ROOT_FILE = "tidelog.json"
 
 
 @dataclass
@@ -47,6 +47,8 @@ class BrokerWentOn:
     """A directory of ours after a broker had it."""
 
     data: Path
+    seen: Path
+    """A copy of the directory, from when the consumer had read it."""
     consumed: dict[Isolation, dict[str, Consumed]]
     """By our isolation, then by topic: before the broker appended."""
     appended: dict[str, int]
@@ -89,9 +91,9 @@ def let_us_write(home: Path, kafka: KafkaWrote) -> WeWrote:
                 else:
                     write(log, case, FIRST_PRODUCER_ID + 10 * number)
             shutil.copytree(broker.data, crashed / "data", ignore=shutil.ignore_patterns(".lock"))
-        wrote.went_on["closed"] = go_on(broker)
+        wrote.went_on["closed"] = go_on(broker, has_cleaner=False)
     with Broker(crashed, version=version) as broker:
-        wrote.went_on["crashed"] = go_on(broker)
+        wrote.went_on["crashed"] = go_on(broker, has_cleaner=True)
     return wrote
 
 
@@ -145,24 +147,29 @@ def copy_as_follower(log: Log, directory: Path) -> None:
         log.high_watermark = log.log_end_offset
 
 
-def go_on(broker: Broker) -> BrokerWentOn:
+def go_on(broker: Broker, *, has_cleaner: bool) -> BrokerWentOn:
     """Start a broker, read everything, append something, stop it."""
-    (broker.data / ROOT_FILE).write_text("{}\n")
+    (broker.data / STORE_FILE).write_text("{}\n")
     for name in OWN_FILES:
         (broker.partition("defaults") / name).write_bytes(b"ours: " + name.encode())
     own_files = dict(files_of_ours(broker.data))
     had_marker = (broker.data / CLEAN_SHUTDOWN).exists()
     broker.start()
+    for case in CASES.values():
+        if case.is_compacted and has_cleaner:
+            wait_for_cleaner(broker, case.name)
     consumed = consume(broker.clients, list(CASES))
+    seen = broker.home / "seen"
+    copy_data(broker.data, seen)
     appended = {}
     for name in CASES:
         config = {"enable.idempotence": "true"}
         (appended[name],) = broker.clients.produce(name, [[KAFKAS_ROW]], producer=f"{name}-kafka", config=config)
     broker.stop()
-    return BrokerWentOn(broker.data, consumed, appended, had_marker, own_files)
+    return BrokerWentOn(broker.data, seen, consumed, appended, had_marker, own_files)
 
 
 def files_of_ours(data: Path) -> Iterator[tuple[Path, bytes]]:
     """The files in a log directory that are no broker's, but for what a broker has too."""
-    for path in sorted([data / ROOT_FILE, *data.glob(f"*/*{OWN_SUFFIX}")]):
+    for path in sorted([data / STORE_FILE, *data.glob(f"*/*{OWN_SUFFIX}")]):
         yield path.relative_to(data), path.read_bytes()

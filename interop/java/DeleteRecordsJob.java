@@ -5,7 +5,7 @@ import org.apache.kafka.common.TopicPartition;
 import java.util.Map;
 
 /** Deletes the records of "topic" before "offset". Answers where the log starts now. */
-final class DeleteRecordsJob implements Clients.Job {
+final class DeleteRecordsJob implements Jobs.Job {
     private final String bootstrap;
 
     DeleteRecordsJob(String bootstrap) {

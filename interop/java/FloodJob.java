@@ -16,7 +16,7 @@ import java.util.concurrent.atomic.AtomicLong;
  * names to the settings of their producers, which send numbers as values, in transactions (three of four committed) if they have
  * a "transactional.id". A second request, with "stop", waits for them and answers with the highest acknowledged offsets.
  */
-final class FloodJob implements Clients.Job {
+final class FloodJob implements Jobs.Job {
     private final String bootstrap;
     private final List<Thread> threads = new ArrayList<>();
     private final Map<String, AtomicLong> acknowledged = new TreeMap<>();

@@ -31,7 +31,11 @@ public final class Golden {
             System.err.println("usage: Golden OUTDIR");
             System.exit(2);
         }
-        Golden golden = new Golden(Path.of(args[0]));
+        write(Path.of(args[0]));
+    }
+
+    static void write(Path root) throws Exception {
+        Golden golden = new Golden(root);
         for (String folder : FOLDERS) {
             Utils.delete(golden.root.resolve(folder).toFile());
             Files.createDirectories(golden.root.resolve(folder));

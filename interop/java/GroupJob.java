@@ -11,7 +11,7 @@ import java.util.Map;
  * A consumer "group" that subscribes to a "topic", reads something, commits "offset" with "metadata" and leaves. Answers with
  * what is committed.
  */
-final class GroupJob implements Clients.Job {
+final class GroupJob implements Jobs.Job {
     private final String bootstrap;
 
     GroupJob(String bootstrap) {

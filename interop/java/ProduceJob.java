@@ -16,12 +16,13 @@ import java.util.concurrent.Future;
 /**
  * Produces. "producer" names a producer, which is kept for later requests, and is made with "config" when it is first named.
  * "batches" are lists of records; each list is sent as a whole before the next, so that it becomes one batch. A record is a
- * list: key, value, headers (name and value), timestamp; bytes in base64, null where there is nothing. "topic" is where they go.
+ * list: key, value, headers (name and value), timestamp; bytes in base64, null where there is nothing. They go to "partition" of
+ * "topic".
  *
  * <p>"transaction" says what happens around them: "begin" opens a transaction before, "commit" and "abort" end it behind,
  * "begin-commit" and "begin-abort" do both. Answers with the offsets of the records, when the marker is written.
  */
-final class ProduceJob implements Clients.Job {
+final class ProduceJob implements Jobs.Job {
     private final String bootstrap;
     private final Map<String, KafkaProducer<byte[], byte[]>> producers = new HashMap<>();
 
@@ -47,7 +48,7 @@ final class ProduceJob implements Clients.Job {
         for (Object batch : (List<?>) request.get("batches")) {
             List<Future<RecordMetadata>> sent = new ArrayList<>();
             for (Object record : (List<?>) batch)
-                sent.add(producer.send(record((String) request.get("topic"), (List<?>) record)));
+                sent.add(producer.send(record(request, (List<?>) record)));
             producer.flush();
             for (Future<RecordMetadata> answer : sent)
                 offsets.add(answer.get().offset());
@@ -79,13 +80,13 @@ final class ProduceJob implements Clients.Job {
         return new KafkaProducer<>(all, new ByteArraySerializer(), new ByteArraySerializer());
     }
 
-    private static ProducerRecord<byte[], byte[]> record(String topic, List<?> fields) {
+    private static ProducerRecord<byte[], byte[]> record(Map<String, Object> request, List<?> fields) {
         RecordHeaders headers = new RecordHeaders();
         for (Object header : (List<?>) fields.get(2))
             headers.add((String) ((List<?>) header).get(0), bytes(((List<?>) header).get(1)));
         Number timestamp = (Number) fields.get(3);
-        return new ProducerRecord<>(topic, 0, timestamp == null ? null : timestamp.longValue(), bytes(fields.get(0)),
-            bytes(fields.get(1)), headers);
+        return new ProducerRecord<>((String) request.get("topic"), (int) Jobs.number(request, "partition"),
+            timestamp == null ? null : timestamp.longValue(), bytes(fields.get(0)), bytes(fields.get(1)), headers);
     }
 
     private static byte[] bytes(Object base64) {

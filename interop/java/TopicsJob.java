@@ -12,10 +12,10 @@ import java.util.TreeMap;
 import java.util.concurrent.ExecutionException;
 
 /**
- * Creates topics of one partition: "topics" maps names to settings. Answers with the ids of the topics by name, when all of
- * them have a leader. Without topics it answers as soon as the broker does.
+ * Creates topics: "topics" maps names to settings, "partitions" says how many each has. Answers with the ids of the topics by
+ * name, when all of them have a leader. Without topics it answers as soon as the broker does.
  */
-final class TopicsJob implements Clients.Job {
+final class TopicsJob implements Jobs.Job {
     private final String bootstrap;
 
     TopicsJob(String bootstrap) {
@@ -26,10 +26,11 @@ final class TopicsJob implements Clients.Job {
     @SuppressWarnings("unchecked")
     public Object run(Map<String, Object> request) throws Exception {
         Map<String, Map<String, String>> topics = (Map<String, Map<String, String>>) request.get("topics");
+        int partitions = (int) Jobs.number(request, "partitions");
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", bootstrap))) {
             admin.describeCluster().nodes().get();
             List<NewTopic> wanted = new ArrayList<>();
-            topics.forEach((name, settings) -> wanted.add(new NewTopic(name, 1, (short) 1).configs(settings)));
+            topics.forEach((name, settings) -> wanted.add(new NewTopic(name, partitions, (short) 1).configs(settings)));
             CreateTopicsResult created = admin.createTopics(wanted);
             Map<String, Object> ids = new TreeMap<>();
             for (String name : topics.keySet())

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interop.broker.scenarios import Scenarios, scenarios_in_memory
+from interop.broker.scenarios import NEWER, Scenarios, scenarios_in_memory
+from interop.judge import Judge
 
 
 @pytest.fixture(scope="session")
@@ -14,6 +15,13 @@ def scenarios() -> Iterator[Scenarios]:
     """What brokers did; see there."""
     with scenarios_in_memory() as scenarios:
         yield scenarios
+
+
+@pytest.fixture(scope="session")
+def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
+    """Kafka's own classes, in one JVM for all tests."""
+    with Judge(version=NEWER, messages=tmp_path_factory.mktemp("judge") / "judge.txt") as judge:
+        yield judge
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ Left out is what we do differently on purpose: bytes behind a batch, leader epoc
 
     a call with more batches than an index has room for     Kafka writes them, then throws, and has not moved on
     recovery of a segment with more batches than that       Kafka throws
+    what comes behind a recovery in which Kafka throws      it has accepted a batch outside of a transaction that its files say is open
     a call with offsets too far apart for a segment         Kafka refuses it after the roll, and stands between the segments
     a follower's call that a producer's state forbids       the same
     a producer epoch that falls in a follower's call        Kafka may go on remembering batches of the old one
@@ -12,7 +13,7 @@ Left out is what we do differently on purpose: bytes behind a batch, leader epoc
     the last stable offset after a cut                      Kafka is sure of it again with the next high watermark
     a cut below all time entries of a reopened segment      Kafka forgets the largest timestamp of what stays
     a start offset for a log that is only compacted         not Kafka's log but its broker refuses that
-    opening a log of which nothing is left                  Kafka finds no index files, recovers, and leaves an empty producer snapshot
+    opening a log of which nothing is left                  Kafka finds no index files, recovers, and leaves empty producer snapshots
     retention of segments without timestamps                they are as old as their file
 """
 
@@ -284,8 +285,8 @@ class Author:
         return all(segment.max_timestamp.timestamp_ms >= 0 for segment in self.log.segments if segment.size_bytes)
 
     def is_all_gone(self) -> bool:
-        """Whether there is but an empty segment, at which the log starts."""
-        return self.log.log_start_offset > 0 and len(self.log.segments) == 1 and self.log.segments[0].size_bytes == 0
+        """Whether no record is left, and the last segment is empty."""
+        return 0 < self.log.log_start_offset == self.log.log_end_offset and self.log.segments[-1].size_bytes == 0
 
     def reopen(self, step: Step) -> Call:
         start, end = self.log.log_start_offset, self.log.log_end_offset

@@ -5,14 +5,17 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
 from interop.broker.broker import Broker, free_ports
-from interop.broker.java_program import RUN_JAVA
 from interop.broker.scenarios import NEWER
+from interop.java_program import RUN_JAVA, JavaError
+from interop.judge import Judge
+from tidelog.record import BatchSettings, NewBatch
 
 INTEROP = RUN_JAVA.parent
 TOOLS = ("sh", "sed", "find", "dirname", "mkdir", "rm", "mv", "touch", "cat", "java", "javac", "mvn")
@@ -63,7 +66,8 @@ time.sleep(60)
 def test_a_broker_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     """That one is killed, so that nothing in Python can clean up."""
     command = [sys.executable, "-c", DRIVER, str(tmp_path), NEWER]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=INTEROP.parent) as driver:
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=INTEROP.parent, env=environment) as driver:
         assert driver.stdout is not None
         pid = int(driver.stdout.readline())
         assert is_running(pid)
@@ -90,6 +94,33 @@ def test_a_broker_ends_with_its_block(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="a test fails"):
         fail()
     assert not is_running(*pids)
+
+
+def test_a_job_that_fails_says_why_and_the_program_goes_on(judge: Judge) -> None:
+    with pytest.raises(JavaError, match="no such job: nothing"):
+        judge.ask("nothing")
+    with pytest.raises(JavaError, match=r"case\.json"):
+        judge.ask("play_steps", folder="/nowhere")
+    assert judge.ask("describe", file="/nowhere")["error"].startswith("java.nio.file.NoSuchFileException")
+
+
+def test_a_program_that_is_gone_is_noticed(tmp_path: Path) -> None:
+    with Judge(version=NEWER, messages=tmp_path / "judge.txt") as judge:
+        judge.ask("describe", file="/nowhere")
+        os.kill(judge.pid, signal.SIGKILL)
+        judge.wait(20)
+        with pytest.raises(JavaError, match="Judge said in"):
+            judge.ask("describe", file="/nowhere")
+
+
+def test_a_program_leaves_no_native_code_of_codecs_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with Judge(version=NEWER, messages=tmp_path / "judge.txt") as judge:
+        for codec in ("snappy", "zstd", "lz4"):
+            (tmp_path / f"{codec}.log").write_bytes(NewBatch([(None, bytes(999))], settings=BatchSettings(compression=codec)).encode())
+            assert "error" not in judge.ask("describe", file=str(tmp_path / f"{codec}.log"))
+        assert len(list(tmp_path.rglob("*.so"))) >= 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["judge.txt", "lz4.log", "snappy.log", "zstd.log"]
 
 
 def test_ports_differ() -> None:

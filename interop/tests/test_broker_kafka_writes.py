@@ -1,6 +1,5 @@
 """A live broker writes through Kafka's own clients; we read, verify and recover what it leaves after a clean stop and after kill -9."""
 
-import json
 import shutil
 import time
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from interop.broker.judging import ABOUT_KAFKA, ISOLATIONS, POOL, a_copy, assert
 from interop.broker.kafka_writes import FLOODS, INTERNAL, PYTHON, KafkaWrote
 from interop.broker.python_client import SENT
 from interop.broker.scenarios import NEWER, VERSIONS, Scenarios
-from interop.tests.kafka import run_java
+from interop.judge import Judge
 from tests.support.golden_partitions import file_differences
 from tidelog.disk.checkpoints import read_offsets
 from tidelog.disk.disk import OS
@@ -155,8 +154,8 @@ class Crash:
 
 
 @pytest.fixture(scope="module")
-def crashes(scenarios: Scenarios) -> dict[tuple[str, str], Crash]:
-    """By topic and what was done to the end of its last segment; all of Kafka's in one JVM, with the classes of the newer one."""
+def crashes(scenarios: Scenarios, judge: Judge) -> dict[tuple[str, str], Crash]:
+    """By topic and what was done to the end of its last segment; Kafka's with the classes of the newer one."""
     wrote = scenarios.kafka_wrote(NEWER)
     killed = wrote.home / "killed"
     points = read_offsets(OS, str(killed / RECOVERY_POINT_CHECKPOINT))
@@ -186,9 +185,7 @@ def crashes(scenarios: Scenarios) -> dict[tuple[str, str], Crash]:
             jobs.append(found | {"directory": str(kafkas), "config": config, "now_ms": now_ms, "times": [], "closed": str(home / "closed")})
             size_after = (ours / last).stat().st_size if (ours / last).exists() else None
             crashes[topic, name] = Crash(ours, home / "closed", errors, len(data), size_after)
-    (scenarios.home / "crashes.json").write_text(json.dumps(jobs))
-    answers = [json.loads(line) for line in run_java("OpenLog", scenarios.home / "crashes.json").splitlines()]
-    assert [answer["error"] for answer in answers if "error" in answer] == []
+    assert [answer["error"] for answer in judge.open_logs(jobs) if "error" in answer] == []
     return crashes
 
 

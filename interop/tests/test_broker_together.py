@@ -1,19 +1,24 @@
 """A broker and Tidelog side by side: one owner of a directory, any number of readers."""
 
+import os
 import shutil
+import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import tidelog
 from interop.broker.broker import Broker, BrokerError
 from interop.broker.cases import CASES, TIME, numbers
 from interop.broker.clients import Row
-from interop.broker.judging import ISOLATIONS, POOL, assert_same, complaints
+from interop.broker.judging import ISOLATIONS, POOL, assert_same, complaints, read_all, times_within
+from interop.broker.kafka_writes import INTERNAL
 from interop.broker.scenarios import NEWER, Scenarios
 from tests.support.readers import ReadOnlyDisk, open_reader
-from tidelog.disk.names import OWN_SUFFIX
+from tidelog.disk.names import LOCK, OWN_SUFFIX
 from tidelog.errors import LockedError
 from tidelog.inspection import verify_log_directory
 from tidelog.log.log import Log
@@ -45,6 +50,16 @@ def test_our_writer_is_refused_and_names_the_broker(broker: Broker) -> None:
     assert not (broker.data / "new-0").exists()
 
 
+@pytest.mark.parametrize("lock_timeout_s", [0, 0.5])
+def test_a_store_is_refused_and_names_the_broker(lock_timeout_s: float, broker: Broker) -> None:
+    names, begun = {path.name for path in broker.data.iterdir()}, time.monotonic()
+    with pytest.raises(LockedError) as refused:
+        tidelog.open(broker.data, adopt=True, lock_timeout_s=lock_timeout_s)
+    assert str(broker.pid) in str(refused.value)
+    assert lock_timeout_s <= time.monotonic() - begun < lock_timeout_s + 5
+    assert {path.name for path in broker.data.iterdir()} == names
+
+
 @pytest.mark.parametrize("topic", CASES)
 def test_our_readers_read_a_live_directory_and_write_nothing(topic: str, broker: Broker, scenarios: Scenarios) -> None:
     with open_reader(broker.partition(topic)) as log:
@@ -52,8 +67,19 @@ def test_our_readers_read_a_live_directory_and_write_nothing(topic: str, broker:
         if topic == TOPIC:
             return  # another test writes to it
         for isolation in ISOLATIONS:
-            assert_same(log, isolation, consumed[isolation][topic])
+            before = consumed[isolation][topic]
+            assert_same(log, isolation, before._replace(times=times_within(before)))
     assert complaints(broker.partition(topic)) == []
+
+
+def test_a_store_opened_to_read_reads_a_live_directory(broker: Broker, scenarios: Scenarios) -> None:
+    names = {path.name for path in broker.data.iterdir()}
+    with tidelog.open(broker.data, mode="r") as store:
+        assert {topic.name for topic in store.topics()} >= {*CASES, *INTERNAL}
+        for topic in CASES.keys() - {TOPIC}:
+            for isolation in ISOLATIONS:
+                assert read_all(store.log(topic, 0), isolation) == scenarios.kafka_wrote(NEWER).consumed[isolation][topic].records
+    assert {path.name for path in broker.data.iterdir()} == names
 
 
 def test_a_reader_follows_what_the_broker_appends(broker: Broker) -> None:
@@ -90,3 +116,21 @@ def test_a_broker_does_not_start_where_our_writer_is(scenarios: Scenarios) -> No
         with pytest.raises(BrokerError, match=r"Failed to acquire lock on file \.lock"):
             broker.start()
         assert log.append(NewBatch([(None, b"still here")]).encode()).first_offset == end
+
+
+def test_a_broker_does_not_start_where_a_store_is_and_a_store_waits_for_a_broker(scenarios: Scenarios) -> None:
+    with a_broker(scenarios.home / "held-by-a-store", scenarios) as broker:
+        with tidelog.open(broker.data, adopt=True) as store:
+            end = store.log(TOPIC, 0).log_end_offset
+            with pytest.raises(BrokerError, match=r"Failed to acquire lock on file \.lock"):
+                broker.start()
+            assert store.log(TOPIC, 0).append(NewBatch([(None, b"still here")]).encode()).first_offset == end
+            assert (broker.data / LOCK).stat().st_size == 0
+        broker.start()
+        with pytest.raises(LockedError) as refused:
+            tidelog.open(broker.data)
+        assert str(broker.pid) in str(refused.value)
+        os.kill(broker.pid, signal.SIGTERM)
+        with tidelog.open(broker.data, lock_timeout_s=60) as store:
+            assert store.log(TOPIC, 0).log_end_offset == end + 1
+            assert store.log(TOPIC, 0).load_report.was_clean

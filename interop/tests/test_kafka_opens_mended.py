@@ -1,13 +1,12 @@
 """A real UnifiedLog opens what repair and salvage made of every golden directory, as after a clean stop, and finds nothing to mend."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from interop.tests.kafka import run_java
+from interop.judge import Judge
 from tests.support.golden_partitions import golden_cases, load_case
 from tidelog.inspection.repair import apply_repair, plan_repair
 from tidelog.inspection.salvage import salvage
@@ -34,13 +33,13 @@ def salvaged(folder: Path, directory: Path) -> bool:
 
 
 @pytest.mark.parametrize("mend", [repaired, salvaged], ids=["repair", "salvage"])
-def test_kafka_finds_nothing_to_mend(mend: Any, tmp_path: Path) -> None:
+def test_kafka_finds_nothing_to_mend(mend: Any, memory: Path, judge: Judge) -> None:
     jobs: list[dict[str, Any]] = []
     before: dict[str, dict[str, bytes]] = {}
     for folder in golden_cases("recovery"):
         case = load_case(folder)
-        directory = tmp_path / folder.name / "tide-0"
-        directory.parent.mkdir()
+        directory = memory / mend.__name__ / folder.name / "tide-0"
+        directory.parent.mkdir(parents=True)
         if case["log_start_offset"] or not mend(folder, directory):
             continue
         before[str(directory)] = {path.name: path.read_bytes() for path in directory.iterdir()}
@@ -56,11 +55,9 @@ def test_kafka_finds_nothing_to_mend(mend: Any, tmp_path: Path) -> None:
                 "closed": str(directory.parent / "closed"),
             }
         )
-    (tmp_path / "jobs.json").write_text(json.dumps(jobs))
-    answers = [json.loads(line) for line in run_java("OpenLog", tmp_path / "jobs.json").splitlines() if line.startswith("{")]
-    assert len(answers) == len(jobs) > 70
-    for answer in answers:
-        assert "error" not in answer, answer
-        closed = {path.name: path.read_bytes() for path in (Path(answer["directory"]).parent / "closed").iterdir()}
-        for name, content in before[answer["directory"]].items():
-            assert name.endswith(LATER) or closed[name] == content, (answer["directory"], name)
+    assert len(jobs) > 70
+    for job, answer in zip(jobs, judge.open_logs(jobs), strict=True):
+        assert "error" not in answer, (job, answer)
+        closed = {path.name: path.read_bytes() for path in Path(job["closed"]).iterdir()}
+        for name, content in before[job["directory"]].items():
+            assert name.endswith(LATER) or closed[name] == content, (job["directory"], name)

@@ -1,7 +1,6 @@
-"""Real Kafka opens, recovers, dumps and goes on with partitions that we wrote. Each question is one JVM for all partitions."""
+"""Real Kafka opens, recovers, dumps and goes on with partitions that we wrote."""
 
 import hashlib
-import json
 import re
 import shutil
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
-from interop.tests.kafka import run_java
+from interop.judge import Judge
 from interop.tests.our_partitions import PARTITIONS, POOL, OurPartition, recovered
 from tests.support.golden_partitions import file_differences
 from tests.support.logs import TIME, numbered
@@ -49,7 +48,7 @@ class Verdict:
 
 
 @pytest.fixture(scope="module")
-def verdicts(ours: dict[str, OurPartition], memory: Path) -> dict[tuple[str, bool], Verdict]:
+def verdicts(ours: dict[str, OurPartition], memory: Path, judge: Judge) -> dict[tuple[str, bool], Verdict]:
     """By name, and whether the directory was opened as one that was closed in order."""
     verdicts, jobs = {}, []
     for name, partition in ours.items():
@@ -75,9 +74,7 @@ def verdicts(ours: dict[str, OurPartition], memory: Path) -> dict[tuple[str, boo
                 }
             )
             verdicts[name, is_clean] = Verdict(partition, is_clean, kafka, here, found, {}, records)
-    (memory / "jobs.json").write_text(json.dumps(jobs))
-    answers = [json.loads(line) for line in run_java("OpenLog", memory / "jobs.json").splitlines()]
-    for verdict, answer in zip(verdicts.values(), answers, strict=True):
+    for verdict, answer in zip(verdicts.values(), judge.open_logs(jobs), strict=True):
         verdict.answer = answer
     return verdicts
 
@@ -190,7 +187,7 @@ def test_kafka_leaves_our_own_files_alone(verdicts: dict[tuple[str, bool], Verdi
     assert kept > 20
 
 
-def test_the_referee_can_say_no(memory: Path) -> None:
+def test_the_referee_can_say_no(memory: Path, judge: Judge) -> None:
     """Damage in the middle, and an index that lies, are noticed by what is compared above."""
     partition = PARTITIONS["sparse-index"](memory / "referee")
     first, index = sorted(partition.directory.glob("*.log"))[0], sorted(partition.directory.glob("*.index"))[0]
@@ -216,28 +213,22 @@ def test_the_referee_can_say_no(memory: Path) -> None:
                 "closed": str(copy.parent / "closed"),
             }
         )
-    (memory / "referee.json").write_text(json.dumps(jobs))
-    clean, unclean = (json.loads(line) for line in run_java("OpenLog", memory / "referee.json").splitlines())
+    clean, unclean = judge.open_logs(jobs)
     assert "CorruptRecordException" in clean["error"]
     assert unclean["log_end_offset"] < 10
-    (dumped,) = dump(damaged)
+    (dumped,) = judge.dump([damaged])
     assert "Mismatches in" in dumped["verify_index_only"]["err"] + dumped["verify_index_only"]["out"]
 
 
 # Kafka dumps them
 
 
-def dump(*directories: Path) -> list[dict[str, Any]]:
-    """What Kafka's dump tool prints about partition directories."""
-    return [json.loads(line) for line in run_java("DumpLogs", *directories).splitlines()]
-
-
 GAP = re.compile(r"^Non-consecutive offsets in |^  \d+ is followed by \d+$")
 
 
-def test_kafkas_dump_tool_finds_nothing_wrong(ours: dict[str, OurPartition]) -> None:
+def test_kafkas_dump_tool_finds_nothing_wrong(ours: dict[str, OurPartition], judge: Judge) -> None:
     closed = {name: partition for name, partition in ours.items() if partition.was_closed and not name.startswith(("killed", "recovered-"))}
-    for (name, partition), dumped in zip(closed.items(), dump(*(partition.directory for partition in closed.values())), strict=True):
+    for (name, partition), dumped in zip(closed.items(), judge.dump(partition.directory for partition in closed.values()), strict=True):
         batches = [batch for path in sorted(partition.directory.glob("*.log")) for batch in read_batches(path.read_bytes())]
         offsets = [record.offset for batch in batches for record in batch]
         has_gaps = offsets != list(range(offsets[0], offsets[0] + len(offsets))) if offsets else False

@@ -1,4 +1,4 @@
-"""What we write, Kafka reads: every codec, level, field and shape, judged by Kafka's own classes in one JVM."""
+"""What we write, Kafka reads: every codec, level, field and shape, judged by Kafka's own classes."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from interop.tests.kafka import describe
+from interop.judge import Judge
 from tests.support.golden import golden_logs, is_same
 from tidelog.record import (
     LEVEL_RANGES,
@@ -92,13 +92,13 @@ for codec in Compression:
 
 
 @pytest.fixture(scope="module")
-def described(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[bytes, dict[str, Any]]]:
-    """All cases in one JVM."""
+def described(tmp_path_factory: pytest.TempPathFactory, judge: Judge) -> dict[str, tuple[bytes, dict[str, Any]]]:
+    """All cases, and what Kafka says of each."""
     folder: Path = tmp_path_factory.mktemp("ours")
     datas = {name: make() for name, make in CASES.items()}
     for name, data in datas.items():
         (folder / f"{name}.log").write_bytes(data)
-    descriptions = describe(*(folder / f"{name}.log" for name in datas))
+    descriptions = judge.describe(folder / f"{name}.log" for name in datas)
     return {name: (data, description) for (name, data), description in zip(datas.items(), descriptions, strict=True)}
 
 
@@ -137,9 +137,9 @@ def test_what_went_in_is_what_kafka_read(described: dict[str, tuple[bytes, dict[
                 assert record["timestamp_ms"] == (row[3] if len(row) == 4 else TIME)
 
 
-def test_the_referee_can_say_no(tmp_path: Path) -> None:
+def test_the_referee_can_say_no(tmp_path: Path, judge: Judge) -> None:
     damaged = bytearray(encode_batches(SHAPES))
     damaged[100] ^= 1
     (tmp_path / "damaged.log").write_bytes(damaged)
-    (description,) = describe(tmp_path / "damaged.log")
+    (description,) = judge.describe([tmp_path / "damaged.log"])
     assert "crc" in description["error"].lower() or "corrupt" in description["error"].lower()

@@ -28,14 +28,15 @@ def has_producer_id(batch: memoryview) -> bool:
 def next_of_producer(entries: Entries, batch: memoryview, first: int, last: int, max_timestamp_ms: int) -> ProducerEntry | None:
     """The producer behind a batch that is its next one and no part of a transaction, which most are; otherwise None.
 
-    It is `appended` by a short way. Such a batch is no duplicate either: its sequence numbers lie behind all that are remembered.
+    It is `appended` by a short way. Such a batch is no duplicate either: its sequence numbers lie behind all that are remembered, which is
+    not so of one that begins at 0 again.
     """
     attributes, producer_id, epoch, sequence = _unpack(batch)
     entry = entries.get(producer_id)
     if entry is None or attributes & _SPECIAL:
         return None
     _, known_epoch, coordinator_epoch, _, start, batches = entry
-    if known_epoch != epoch or start >= 0 or not batches or sequence != (batches[-1][0] + 1) & MAX_SEQUENCE:
+    if known_epoch != epoch or start >= 0 or not batches or sequence != batches[-1][0] + 1:
         return None
     delta = last - first
     metadata = _new(BatchMetadata, ((sequence + delta) & MAX_SEQUENCE, last, delta, max_timestamp_ms))

@@ -23,7 +23,7 @@ class Truncating(Deleting):
             end_offset = self.view.end.offset
             try:
                 if offset >= end_offset:
-                    self.epochs.truncate_end(offset)
+                    self.epochs.truncate_end(end_offset)  # what begins there, a leader that never wrote, goes too
                     return False
                 self._settle()
                 if offset < self.recovery_point:

@@ -10,32 +10,34 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Runs Kafka's dump tool over all segments of partition directories: {@code DumpLogs DIRECTORY...}, one line of JSON per
- * directory, with what the tool printed ("out", "err") for each of three ways to call it.
+ * Runs Kafka's dump tool over all segments of the partition "directory". Answers with what the tool printed ("out", "err") and
+ * threw ("error"), and about which "files", for each of three ways to call it.
  */
-public final class DumpLogs {
-    private static final ByteArrayOutputStream OUT = new ByteArrayOutputStream();
-    private static final ByteArrayOutputStream ERR = new ByteArrayOutputStream();
+final class DumpLogJob implements Jobs.Job {
+    private final ByteArrayOutputStream out = new ByteArrayOutputStream();
+    private final ByteArrayOutputStream err = new ByteArrayOutputStream();
 
-    private DumpLogs() {
-    }
-
-    public static void main(String[] args) throws IOException {
-        PrintStream answers = new PrintStream(System.out, false, StandardCharsets.UTF_8);
-        // Before Scala is loaded: its println keeps the stream that it finds then.
-        System.setOut(new PrintStream(OUT, true, StandardCharsets.UTF_8));
-        System.setErr(new PrintStream(ERR, true, StandardCharsets.UTF_8));
+    /** Made before Scala is loaded: its println keeps the stream that it finds then. */
+    DumpLogJob() {
+        System.setOut(new PrintStream(out, true, StandardCharsets.UTF_8));
         Exit.setExitProcedure((code, message) -> {
             throw new IllegalStateException("exit " + code + ": " + message);
         });
-        for (String name : args) {
-            Path folder = Path.of(name);
-            answers.println(Json.line(Json.object("directory", name,
+    }
+
+    @Override
+    public Object run(Map<String, Object> request) throws IOException {
+        Path folder = Path.of((String) request.get("directory"));
+        PrintStream messages = System.err;
+        System.setErr(new PrintStream(err, true, StandardCharsets.UTF_8));
+        try {
+            return Json.object(
                 "deep_iteration", dump(files(folder, ".log", ".index", ".timeindex"), "--deep-iteration", "--print-data-log"),
                 "verify_index_only", dump(files(folder, ".index", ".timeindex"), "--verify-index-only"),
-                "index_sanity_check", dump(files(folder, ".index", ".timeindex"), "--index-sanity-check"))));
+                "index_sanity_check", dump(files(folder, ".index", ".timeindex"), "--index-sanity-check"));
+        } finally {
+            System.setErr(messages);
         }
-        answers.flush();
     }
 
     private static List<String> files(Path folder, String... suffixes) throws IOException {
@@ -47,9 +49,9 @@ public final class DumpLogs {
         return files;
     }
 
-    private static Map<String, Object> dump(List<String> files, String... options) {
-        OUT.reset();
-        ERR.reset();
+    private Map<String, Object> dump(List<String> files, String... options) {
+        out.reset();
+        err.reset();
         List<String> args = new ArrayList<>(List.of(options));
         args.addAll(List.of("--files", String.join(",", files)));
         Map<String, Object> answer = Json.object("files", files);
@@ -58,8 +60,8 @@ public final class DumpLogs {
         } catch (Throwable thrown) {
             answer.put("error", thrown.toString());
         }
-        answer.put("out", OUT.toString(StandardCharsets.UTF_8));
-        answer.put("err", ERR.toString(StandardCharsets.UTF_8));
+        answer.put("out", out.toString(StandardCharsets.UTF_8));
+        answer.put("err", err.toString(StandardCharsets.UTF_8));
         return answer;
     }
 }

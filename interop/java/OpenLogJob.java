@@ -1,5 +1,3 @@
-import com.fasterxml.jackson.core.type.TypeReference;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.record.FileLogInputStream.FileChannelRecordBatch;
 import org.apache.kafka.common.record.MemoryRecords;
@@ -12,9 +10,6 @@ import org.apache.kafka.storage.internals.log.LogSegment;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
 
 import java.io.IOException;
-import java.io.PrintStream;
-import java.io.PrintWriter;
-import java.io.StringWriter;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
@@ -24,32 +19,21 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * Lets Kafka open, read, close, open again and append to partition directories that we wrote: {@code OpenLog JOBS.json},
- * one line of JSON per directory.
+ * Lets Kafka open, read, close, open again and append to a partition directory that we wrote. A request has "directory" (named
+ * topic-partition; it is changed), "config", "log_start_offset", "recovery_point", "last_shutdown_clean", "now_ms", "times"
+ * (timestamps to look up), and "closed", a folder for a copy of the files as they are after Kafka has opened and closed the log.
  *
- * <p>JOBS.json is a list of objects: "directory" (named topic-partition; it is changed), "config", "log_start_offset",
- * "recovery_point", "last_shutdown_clean", "now_ms", "times" (timestamps to look up), and "closed", a folder for a copy
- * of the files as they are after Kafka has opened and closed the log. An answer has an "error" where Kafka throws.
+ * <p>Answers where the log stands, what is in its files, and what became of the append; with an "error" where Kafka throws.
  */
-public final class OpenLog {
-    private OpenLog() {
-    }
-
-    public static void main(String[] args) throws IOException {
-        PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
-        List<Map<String, Object>> jobs = new ObjectMapper().readValue(Path.of(args[0]).toFile(), new TypeReference<>() { });
-        for (Map<String, Object> job : jobs)
-            out.println(Json.line(judge(job)));
-        out.flush();
-    }
-
-    private static Map<String, Object> judge(Map<String, Object> job) {
-        Map<String, Object> answer = Json.object("directory", job.get("directory"));
+final class OpenLogJob implements Jobs.Job {
+    @Override
+    public Object run(Map<String, Object> job) {
+        Map<String, Object> answer = Json.object();
         try {
             Path folder = Path.of((String) job.get("directory"));
-            Map<String, String> config = config(job);
-            FixedTime time = new FixedTime(number(job, "now_ms"));
-            UnifiedLog log = Logs.open(folder, config, time, number(job, "log_start_offset"), number(job, "recovery_point"),
+            Map<String, String> config = Jobs.config(job);
+            FixedTime time = new FixedTime(Jobs.number(job, "now_ms"));
+            UnifiedLog log = Logs.open(folder, config, time, Jobs.number(job, "log_start_offset"), Jobs.number(job, "recovery_point"),
                 (Boolean) job.get("last_shutdown_clean"));
             describe(log, (List<?>) job.get("times"), answer);
             log.close();
@@ -57,9 +41,7 @@ public final class OpenLog {
             goOn(folder, config, time, log.logStartOffset(), log.logEndOffset(), answer);
         } catch (Throwable thrown) {
             // Some refusals are unchecked, and one is an Error of an assertion: all are what Kafka says here.
-            StringWriter trace = new StringWriter();
-            thrown.printStackTrace(new PrintWriter(trace));
-            answer.put("error", trace.toString());
+            answer.put("error", Jobs.trace(thrown));
         }
         return answer;
     }
@@ -143,14 +125,5 @@ public final class OpenLog {
 
     private static ByteBuffer longs(long value) {
         return ByteBuffer.allocate(Long.BYTES).putLong(value).flip();
-    }
-
-    static long number(Map<String, Object> object, String name) {
-        return ((Number) object.get(name)).longValue();
-    }
-
-    @SuppressWarnings("unchecked")
-    static Map<String, String> config(Map<String, Object> object) {
-        return (Map<String, String>) object.get("config");
     }
 }
