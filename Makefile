@@ -10,7 +10,7 @@ JOBS ?= 2
 KERNEL := src/tidelog/record/kernel
 KERNEL_SOURCES := $(wildcard $(KERNEL)/*.py $(KERNEL)/*.pxd)
 
-.PHONY: help setup demo test check format interop golden bench crash fuzz clean
+.PHONY: help setup demo test check format interop golden bench crash soak fuzz clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -54,6 +54,9 @@ golden: ## let Kafka write tests/golden again (Java 17 and Maven needed)
 bench: setup ## every speed promise, as a ratio against its peer (Java 17 and Maven needed)
 	interop/resolve-jars
 	$(BIN)/python -m bench
+
+soak: setup ## ten minutes of everything at once on one store
+	$(BIN)/python -m tests.soak.soak
 
 crash: setup ## every crash image of long workloads, and a thousand killed writers
 	$(BIN)/python -m tests.crash.long_run

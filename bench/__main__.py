@@ -10,7 +10,19 @@ import fnmatch
 import sys
 import time
 
-from bench import aiokafka_peer, decode_jobs, inspection_jobs, log_append_jobs, log_open_jobs, log_read_jobs, machine, other_jobs, results
+from bench import (
+    aiokafka_peer,
+    decode_jobs,
+    inspection_jobs,
+    log_append_jobs,
+    log_open_jobs,
+    log_read_jobs,
+    machine,
+    other_jobs,
+    results,
+    store_read_jobs,
+    store_write_jobs,
+)
 from bench.data import Inputs
 from bench.jobs import Job
 from bench.jvm import ROOT, CannotRunError, require_java
@@ -26,6 +38,8 @@ JOBS = [
     *log_read_jobs.jobs(),
     *log_open_jobs.jobs(),
     *inspection_jobs.jobs(),
+    *store_write_jobs.jobs(),
+    *store_read_jobs.jobs(),
 ]
 
 

@@ -8,6 +8,7 @@ Reproduce: `.venv/bin/python -m bench --only 3-`
 
 import struct
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -93,23 +94,24 @@ def _idempotent(inputs: Inputs, pace: Pace) -> Measurement:
         def side(name: str, calls: list[bytes]) -> Ours:
             return Ours(folder / name / log_data.PARTITION, _NO_FLUSH, calls, len(calls), append_each)
 
-        idempotent, plain = side("idempotent", _of_one_producer(batches)), side("plain", batches)
+        # Both are made anew, in turn: where batches lie in memory makes a difference of five percent and more.
+        pairs = [(with_sequence, bytes(bytearray(batch))) for with_sequence, batch in zip(_of_one_producer(batches), batches, strict=True)]
+        idempotent, plain = side("idempotent", [pair[0] for pair in pairs]), side("plain", [pair[1] for pair in pairs])
         require_equal("end offset and bytes", idempotent.check(), plain.check())
         idempotent.remove()
         plain.remove()
         return rates_in_turn(idempotent.run, plain.run, pace, f"tidelog {__version__}, without producer ids")
 
 
-def _of_one_producer(batches: list[bytes]) -> list[bytes]:
+def _of_one_producer(batches: list[bytes]) -> Iterator[bytes]:
     """The same batches with sequence numbers."""
-    sequence, sent = 0, []
+    sequence = 0
     for batch in batches:
         changed = bytearray(batch)
         _PRODUCER.pack_into(changed, _PRODUCER_POSITION, 7, 0, sequence)
         struct.pack_into(">I", changed, _CRC_POSITION, crc32c(memoryview(changed)[_CRC_START:]))
-        sent.append(bytes(changed))
+        yield bytes(changed)
         sequence += int.from_bytes(batch[_COUNT_POSITION : _COUNT_POSITION + 4], "big")
-    return sent
 
 
 def _open_read_only(inputs: Inputs, pace: Pace) -> Measurement:

@@ -5,6 +5,7 @@
 3. A batch is compacted by hand: two records go, the offsets stay.
 4. A flipped bit is found, and the error says where.
 5. A partition on disk is written, killed in the middle of it, recovered, and read by time.
+6. A store: topics, a batching writer, the latest value of each key, and why each segment is still there.
 """
 
 import json
@@ -15,6 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import tidelog
 from tidelog import Log, TidelogError, __version__, kernel_mode
 from tidelog.record import (
     BatchEncoder,
@@ -44,6 +46,7 @@ def main() -> None:
     summary["compaction"] = compact_one_batch()
     summary["damage"] = find_damage()
     summary["partition"] = partition_on_disk()
+    summary["store"] = store_with_topics()
     (ROOT / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
     print("\nfigures are in demo/summary.json")
 
@@ -156,6 +159,24 @@ def partition_on_disk() -> dict[str, object]:
                 "segments": len(log.segments),
                 "cuts": len(report.cuts),
             }
+
+
+def store_with_topics() -> dict[str, object]:
+    print("\n6. a store with topics")
+    with tempfile.TemporaryDirectory() as folder, tidelog.open(folder) as store:
+        visits = store.create_topic("visits", partitions=4, config={"internal.segment.bytes": 2 << 20, "retention.bytes": 4 << 20})
+        started = time.perf_counter()
+        with visits.writer() as writer:
+            for number in range(RECORDS):
+                writer.append(b'{"visit": %d, "page": "/users/%d"}' % (number, number % 5000), key=b"user-%d" % (number % 5000))
+        seconds = time.perf_counter() - started
+        keys = len(visits.table())
+        print(f"   {RECORDS:,} records through a writer, {RECORDS / seconds:,.0f}/s, all on disk; {keys:,} keys in its table")
+        explained = str(store.explain("visits")).splitlines()
+        print("\n".join(f"   {line}" for line in explained[:4]))
+        went = store.retain("visits")
+        print(f"   a round of retention: {went}")
+        return {"records": RECORDS, "records_per_second": round(RECORDS / seconds), "keys": keys}
 
 
 WRITER = """

@@ -10,9 +10,11 @@ from tidelog.errors import TidelogError
 from tidelog.version import __version__
 
 if TYPE_CHECKING:
+    from tidelog import aio
     from tidelog.config import LogConfig
     from tidelog.log import EARLIEST, LATEST, FetchRequest, Log, ReadOnlyLog, Time, multi_fetch
     from tidelog.record import NewBatch, Record, kernel_mode
+    from tidelog.store import ReadOnlyStore, Store, Topic, open  # noqa: A004
 
 __all__ = [
     "EARLIEST",
@@ -22,12 +24,17 @@ __all__ = [
     "LogConfig",
     "NewBatch",
     "ReadOnlyLog",
+    "ReadOnlyStore",
     "Record",
+    "Store",
     "TidelogError",
     "Time",
+    "Topic",
     "__version__",
+    "aio",
     "kernel_mode",
     "multi_fetch",
+    "open",
 ]
 
 _HOMES = {
@@ -38,14 +45,20 @@ _HOMES = {
     "LogConfig": "tidelog.config",
     "NewBatch": "tidelog.record",
     "ReadOnlyLog": "tidelog.log",
+    "ReadOnlyStore": "tidelog.store",
     "Record": "tidelog.record",
+    "Store": "tidelog.store",
     "Time": "tidelog.log",
+    "Topic": "tidelog.store",
     "kernel_mode": "tidelog.record",
     "multi_fetch": "tidelog.log",
+    "open": "tidelog.store",
 }
 
 
 def __getattr__(name: str) -> Any:
+    if name == "aio":
+        return importlib.import_module("tidelog.aio")
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'tidelog' has no attribute {name!r}")

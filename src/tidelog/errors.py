@@ -13,7 +13,13 @@
     │   └── UnsupportedCodecError            a codec id, name or combination that does not exist
     ├── PayloadTooLargeError (ValueError)    decompressing would pass the limit that the caller set
     ├── InvalidBatchError (ValueError)       the caller asked for a batch that must not be written
+    ├── InvalidRecordTypeError (TypeError)   a key, value, header or timestamp that is not what a record is made of
     ├── InvalidConfigError (ValueError)      a setting that does not exist, or a value it cannot have
+    ├── InvalidTopicError (ValueError)       a name that no topic can have, or a number of partitions
+    ├── UnknownTopicError (LookupError)      a topic, or a partition of it, that the store does not have
+    ├── TopicExistsError (ValueError)        a topic that is there already
+    ├── NotAStoreError (ValueError)          a directory that Tidelog did not make, and was not told to adopt
+    ├── ForkedError (RuntimeError)           a store that the parent of this process has opened
     ├── RefusedBatchError (ValueError)       a batch that a log does not take, by Kafka's rules for appends
     │   ├── InvalidTimestampError            a record too old, too far in the future, or stamped by the wrong side
     │   ├── MessageTooLargeError             a batch above max.message.bytes
@@ -28,9 +34,10 @@
     ├── StorageError (OSError)               the operating system refused; nothing acknowledged is lost
     │   ├── DiskFullError                    no space, or no quota, left
     │   └── LogFailedError                   after a failed fsync or roll-back a log takes no more writes
-    ├── LogClosedError (ValueError)          a log that was closed
+    ├── LogClosedError (ValueError)          a log, or a store, that was closed
     ├── InconsistentTopicIdError (ValueError)  a partition of another topic with the same name
     ├── RepairError (ValueError)             a repair that cannot be done as asked, or not any more
+    ├── MissingPackageError (ImportError)    an optional package that is not installed
     ├── LogNotFoundError (FileNotFoundError) no such directory, or nothing of Kafka's in it
     └── LockedError (BlockingIOError)        another process, or another opener, owns the directory
 
@@ -138,8 +145,32 @@ class InvalidBatchError(TidelogError, ValueError):
     """A batch that must not be written: a setting, a timestamp or a size out of range."""
 
 
+class InvalidRecordTypeError(TidelogError, TypeError):
+    """A key, value, header, timestamp or partition of a type that no record has: text above all, which is the caller's to encode."""
+
+
 class InvalidConfigError(TidelogError, ValueError):
     """A setting that does not exist, or a value that it cannot have."""
+
+
+class InvalidTopicError(TidelogError, ValueError):
+    """A name that no topic can have, or a number of partitions that it cannot have."""
+
+
+class UnknownTopicError(TidelogError, LookupError):
+    """A topic, or a partition of it, that the store does not have."""
+
+
+class TopicExistsError(TidelogError, ValueError):
+    """A topic that is there already."""
+
+
+class NotAStoreError(TidelogError, ValueError):
+    """A directory that Tidelog did not make, and was not told to adopt: a broker's, a backup, any folder with something in it."""
+
+
+class ForkedError(TidelogError, RuntimeError):
+    """A store, or a log, that was opened before this process was forked. It belongs to the parent; nothing was changed."""
 
 
 class RefusedBatchError(TidelogError, ValueError):
@@ -246,7 +277,7 @@ class LogFailedError(StorageError):
 
 
 class LogClosedError(TidelogError, ValueError):
-    """A log that was closed."""
+    """A log, or a store, that was closed."""
 
 
 class InconsistentTopicIdError(TidelogError, ValueError):
@@ -255,6 +286,10 @@ class InconsistentTopicIdError(TidelogError, ValueError):
 
 class RepairError(TidelogError, ValueError):
     """A repair that cannot be done as asked: a place that is not between two batches, a directory that has changed since the plan."""
+
+
+class MissingPackageError(TidelogError, ImportError):
+    """A package that this call needs, and that Tidelog does without otherwise, is not installed."""
 
 
 class LogNotFoundError(TidelogError, FileNotFoundError):

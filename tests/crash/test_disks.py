@@ -17,6 +17,7 @@ from tests.support.recording_disk import (
     Recording,
     RecordingDisk,
     Remove,
+    RemoveDirectory,
     Rename,
     SetMtime,
     Sync,
@@ -27,7 +28,7 @@ from tests.support.recording_disk import (
 )
 from tidelog.disk.disk import Disk
 
-COMPOSED = {"write", "read_file", "replace_file"}
+COMPOSED = {"write", "read_file", "replace_file", "remove_tree"}
 """What `Disk` builds from its other calls."""
 UNCHANGING = {
     "read",
@@ -45,6 +46,7 @@ UNCHANGING = {
     "names",
     "look",
     "open_plain",
+    "file_system",
 }
 
 
@@ -166,6 +168,21 @@ class TestRecording:
         recording = disk.recording()
         assert recording.events[-1] == Truncate(2, "q/a", 0)
         assert contents(recording) == {(("p/a", b"a"),), (("q/a", b"a"),), (("p/a", b""),), (("q/a", b""),)}
+
+    def test_a_removed_directory_takes_its_files_along(self, root: str) -> None:
+        disk = RecordingDisk(root)
+        disk.make_directory(f"{root}/p")
+        disk.close(whole_file(disk, f"{root}/p/a", b"a"))
+        disk.sync_directory(root)
+        disk.remove_tree(f"{root}/p")
+        disk.remove_tree(f"{root}/p")
+        recording = disk.recording()
+        assert recording.events[-3:] == (Remove(2, "p/a"), RemoveDirectory(1, "p"), SyncDirectory(0, "", 8))
+        assert contents(recording) == {()}
+        images = list(crash_images(recording, cuts={len(recording.events) - 1}))
+        assert {(image.directories, tuple(image.files)) for image in images} == {((), ()), (("p",), ()), (("p",), ("p/a",))}
+        disk.make_directory(f"{root}/p")
+        assert disk.recording().events[-1] == MakeDirectory(3, "p")
 
     def test_what_it_cannot_know_raises(self, root: str) -> None:
         disk = RecordingDisk(root)
@@ -587,6 +604,7 @@ def one_of_each(disk: Disk, root: str) -> None:
     disk.set_mtime_ns(f"{root}/p/a", disk.mtime_ns(f"{root}/p/a"))
     disk.entries(f"{root}/p")
     disk.remove(f"{root}/p/a")
+    disk.remove_directory(f"{root}/p")
 
 
 class TestFaults:
@@ -594,14 +612,14 @@ class TestFaults:
         disk = FaultyDisk()
         one_of_each(disk, root)
         assert {call.kind for call in disk.calls} == {*KINDS, "close"}
-        assert disk.count() == len(disk.calls) - disk.count("close") == 17
+        assert disk.count() == len(disk.calls) - disk.count("close") == 18
         assert disk.count("write") == 2
         assert disk.count("write", on=".tmp") == 1
         assert Call("rename", f"{root}/p/a") in disk.calls
         assert disk.fired == []
 
     @pytest.mark.parametrize("error", ERRORS)
-    @pytest.mark.parametrize("nth", range(1, 18))
+    @pytest.mark.parametrize("nth", range(1, 19))
     def test_each_call_can_fail(self, root: str, nth: int, error: int) -> None:
         disk = FaultyDisk()
         disk.fail(nth, error=error)
@@ -687,7 +705,7 @@ class TestFaults:
         assert disk.write_some(fd, [b"a"], 0) == 0
         disk.close(fd)
 
-    @pytest.mark.parametrize("nth", range(1, 18))
+    @pytest.mark.parametrize("nth", range(1, 19))
     def test_interrupts(self, root: str, nth: int) -> None:
         opened = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
         reference = FaultyDisk()

@@ -39,6 +39,7 @@ from tests.support.recording_disk import (
     Note,
     Recording,
     Remove,
+    RemoveDirectory,
     Rename,
     SetMtime,
     Sync,
@@ -321,7 +322,7 @@ class _Replay:
                         change.is_durable = True
                 while self._changes and self._changes[0].is_durable:
                     _put(self._base, self._changes.pop(0))
-            case Remove(_, path):
+            case Remove(_, path) | RemoveDirectory(_, path):
                 parent, name = self._place(path)
                 del self._nodes[path]
                 self._changes.append(_NameChange(index, parent, ((parent, name, None),)))

@@ -35,6 +35,7 @@ KINDS = (
     "sync_directory",
     "rename",
     "remove",
+    "remove_directory",
     "make_directory",
     "list",
     "mtime",
@@ -232,6 +233,9 @@ class FaultyDisk(Disk):
 
         self._calling(Call("remove", path), work)
 
+    def remove_directory(self, path: str) -> None:
+        self._calling(Call("remove_directory", path), lambda: self._inner.remove_directory(path))
+
     def make_directory(self, path: str) -> None:
         self._calling(Call("make_directory", path), lambda: self._inner.make_directory(path))
 
@@ -268,6 +272,9 @@ class FaultyDisk(Disk):
     def free_bytes(self, path: str) -> int:
         free_blocks = self._room.free_blocks
         return self._inner.free_bytes(path) if free_blocks is None else free_blocks * BLOCK_BYTES
+
+    def file_system(self, path: str) -> int:
+        return self._inner.file_system(path)
 
     def _order(self, order: _Order) -> None:
         assert order.left >= 1, "the first call has number 1"

@@ -70,6 +70,14 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoveDirectory:
+    """A directory, an empty one, has lost its name."""
+
+    node: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class MakeDirectory:
     """A new directory has a name."""
 
@@ -103,7 +111,7 @@ class Note:
     payload: object
 
 
-Event = Create | Write | Truncate | SetMtime | Rename | Remove | MakeDirectory | Sync | SyncDirectory | Note
+Event = Create | Write | Truncate | SetMtime | Rename | Remove | RemoveDirectory | MakeDirectory | Sync | SyncDirectory | Note
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +246,12 @@ class RecordingDisk(Disk):
             relative = self._inside(path)
             super().remove(path)
             self._events.append(Remove(self._nodes.pop(relative), relative))
+
+    def remove_directory(self, path: str) -> None:
+        with self._lock:
+            relative = self._inside(path)
+            super().remove_directory(path)
+            self._events.append(RemoveDirectory(self._nodes.pop(relative), relative))
 
     def make_directory(self, path: str) -> None:
         with self._lock:

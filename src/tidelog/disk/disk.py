@@ -125,6 +125,21 @@ class Disk:
         """Remove a file."""
         os.unlink(path)
 
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory of files, and make that durable; nothing if it is not there."""
+        try:
+            names = list(self.names(path))
+        except FileNotFoundError:
+            return
+        for name in names:
+            self.remove(f"{path}/{name}")
+        self.remove_directory(path)
+        self.sync_directory(os.path.dirname(path))
+
+    def remove_directory(self, path: str) -> None:
+        """Remove a directory that is empty."""
+        os.rmdir(path)
+
     def make_directory(self, path: str) -> None:
         """Make a directory, and those above it that are missing."""
         os.makedirs(path, exist_ok=True)
@@ -185,10 +200,18 @@ class Disk:
         return mmap.mmap(fd, size, access=mmap.ACCESS_READ)
 
     def lock(self, path: str) -> int:
-        """Create a file if need be and lock it as Java's FileChannel does: against other processes, until it is closed."""
+        """Create a file if need be and lock it as Java's FileChannel does: against other processes, until it is closed.
+
+        A lock of the process says to others who has it, but is gone when any descriptor of the file in the process is closed, as by a
+        copy of the directory. So, where there is such a thing, its first byte is locked for this descriptor alone.
+        """
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if hasattr(fcntl, "F_OFD_SETLK"):
+                fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 0, 1)
+                fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+            else:
+                fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno not in (errno.EACCES, errno.EAGAIN):
                 os.close(fd)
@@ -227,6 +250,10 @@ class Disk:
         """Space left for us on the file system of `path`."""
         return shutil.disk_usage(path).free
 
+    def file_system(self, path: str) -> int:
+        """On which file system `path` lies, by number."""
+        return os.stat(path).st_dev
+
     def read_file(self, path: str) -> bytes:
         """A whole small file."""
         fd = self.open(path)
@@ -252,14 +279,17 @@ OS = Disk()
 """The disk of this machine."""
 
 
+_FLOCK = "hhqqi0q"
+"""Type, whence, start, length, process: as the C library of 64-bit Linux has it."""
+
+
 def _holder_of_lock(fd: int) -> int | None:
     """The process that holds a POSIX lock on a file; None where the system does not say (as across containers)."""
     if sys.platform != "linux":
         return None
-    flock = "hhqqi0q"  # type, whence, start, length, process: as the C library of 64-bit Linux has it
     try:
-        answer = fcntl.fcntl(fd, fcntl.F_GETLK, struct.pack(flock, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        answer = fcntl.fcntl(fd, fcntl.F_GETLK, struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 1, 0, 0))
     except OSError:
         return None
-    kind, _, _, _, holder = struct.unpack(flock, answer)
+    kind, _, _, _, holder = struct.unpack(_FLOCK, answer)
     return holder if kind != fcntl.F_UNLCK and holder > 0 else None

@@ -12,14 +12,16 @@ One object per directory and process, shared by all logs that are open in it. Th
 A crash in between leaves no marker, and every log is recovered from its recovery point. A log whose opening failed before it changed
 anything gives its claim back with `abandon`; if that is all that happened, the marker comes back as it was.
 
-The lock is POSIX's, as Java's is. It does not hold against the own process, hence the registry, and closing any descriptor of the file
-drops it, hence nothing but this module opens `.lock`. A forked child inherits the objects but not the lock: it can claim nothing that its
-parent holds, and what it does with an inherited object changes no file.
+The lock is POSIX's, as Java's is. It does not hold against the own process, hence the registry. Closing any descriptor of the file drops
+it, hence nothing but this module opens `.lock`; what others do, who copy the directory, is survived by a part of it that belongs to the
+descriptor alone (`Disk.lock`). A forked child inherits the objects but not the lock: it can claim nothing that its parent holds, and what
+it does with an inherited object changes no file.
 """
 
 import contextlib
 import os
 import threading
+from collections.abc import Callable, Mapping
 
 from tidelog.disk.checkpoints import check_topic, write_offsets
 from tidelog.disk.clean_shutdown import remove_marker, write_marker
@@ -46,24 +48,54 @@ class LogDirectory:
         """Files whose last replacement raised: they may hold the old content or the new."""
         self._checkpointing = threading.Lock()
         self._claimed: set[TopicPartition] = set()
+        self._is_held = False
+        """Whether a store has it as a whole."""
         self._closed: dict[TopicPartition, bool] = {}
         """Whether the logs that were open here were closed in order, by their last time."""
 
     @classmethod
-    def claim(cls, path: str, partition: TopicPartition, *, disk: Disk = OS) -> "LogDirectory":
-        """Own a partition of a log directory, and the directory with it; it is made if need be. `LockedError` if someone else does."""
+    def claim(cls, path: str, partition: TopicPartition, *, disk: Disk = OS, held: "LogDirectory | None" = None) -> "LogDirectory":
+        """Own a partition of a log directory, and the directory with it; it is made if need be. `LockedError` if someone else does.
+
+        `held` is the directory, if who asks has it as a whole.
+        """
         check_topic(partition.topic)
-        key = (disk, os.path.realpath(path))
         with _registry_lock:
-            directory = _registry.get(key)
-            if directory is None:
-                directory = cls(disk, key[1])
-                directory._take_over()
-                _registry[key] = directory
+            directory = cls._registered(path, disk)
+            if directory._is_held and directory is not held:
+                raise LockedError("a store of this process has the directory", path=directory.path, hint="ask it for the log")
             if partition in directory._claimed:
                 raise LockedError("already open in this process", path=f"{directory.path}/{partition}")
             directory._claimed.add(partition)
             return directory
+
+    @classmethod
+    def hold(cls, path: str, *, disk: Disk = OS) -> "LogDirectory":
+        """Own a log directory as a whole, until `let_go`; it is made if need be. `LockedError` if someone else has it or a part of it."""
+        with _registry_lock:
+            directory = cls._registered(path, disk)
+            if directory._is_held or directory._claimed:
+                raise LockedError("already open in this process", path=directory.path)
+            directory._is_held = True
+            return directory
+
+    @classmethod
+    def _registered(cls, path: str, disk: Disk) -> "LogDirectory":
+        key = (disk, os.path.realpath(path))
+        directory = _registry.get(key)
+        if directory is None:
+            directory = cls(disk, key[1])
+            directory._take_over()
+            _registry[key] = directory
+        return directory
+
+    def let_go(self) -> None:
+        """Give back what `hold` gave, when every log here is closed."""
+        if not self._is_owner or not self._is_held:
+            return
+        with _registry_lock:
+            self._is_held = False
+            self._leave_if_unused()
 
     def release(self, partition: TopicPartition, *, clean: bool) -> None:
         """The log was closed; clean: without an error, and all of it is flushed and checkpointed."""
@@ -111,6 +143,32 @@ class LogDirectory:
         """Write down the high watermark alone."""
         self._write(partition, {REPLICATION_CHECKPOINT: high_watermark})
 
+    def checkpoint_high_watermarks(self, ask: Callable[[], Mapping[TopicPartition, int]]) -> bool:
+        """Write down many high watermarks in one replacement: whether there was anything new.
+
+        They are asked for when nobody else writes: a log that takes its own back lowers it first and writes it then, after this.
+        """
+        if not self._is_owner:
+            return False
+        with self._checkpointing:
+            known = self._offsets[REPLICATION_CHECKPOINT]
+            offsets = {**known, **ask()}
+            if offsets == known and REPLICATION_CHECKPOINT not in self._unsure:
+                return False
+            self._replace(REPLICATION_CHECKPOINT, offsets)
+            return True
+
+    def checkpoint_log_start(self, partition: TopicPartition, log_start_offset: int | None) -> None:
+        """Write down the start alone; None: the first segment's base."""
+        self._write(partition, {LOG_START_OFFSET_CHECKPOINT: log_start_offset})
+
+    def is_checkpointed(self, partition: TopicPartition, *, log_start_offset: int | None, recovery_point: int | None) -> bool:
+        """Whether the files are known to say so; no `recovery_point`: about the start alone."""
+        names = {LOG_START_OFFSET_CHECKPOINT: log_start_offset}
+        if recovery_point is not None:
+            names[RECOVERY_POINT_CHECKPOINT] = recovery_point
+        return all(self._offsets[name].get(partition) == offset and name not in self._unsure for name, offset in names.items())
+
     def partition_removed(self, partition: TopicPartition) -> None:
         """Forget a partition whose directory is gone, or waits to be deleted."""
         self._write(partition, dict.fromkeys(self._offsets))
@@ -129,10 +187,13 @@ class LogDirectory:
                     offsets.pop(partition, None)
                 else:
                     offsets[partition] = offset
-                self._unsure.add(name)
-                write_offsets(self.disk, self.path, name, offsets)
-                self._unsure.remove(name)
-                self._offsets[name] = offsets
+                self._replace(name, offsets)
+
+    def _replace(self, name: str, offsets: Offsets) -> None:
+        self._unsure.add(name)
+        write_offsets(self.disk, self.path, name, offsets)
+        self._unsure.remove(name)
+        self._offsets[name] = offsets
 
     @property
     def _is_owner(self) -> bool:
@@ -170,12 +231,15 @@ class LogDirectory:
             self._claimed.remove(partition)
             if clean is not None:
                 self._closed[partition] = clean
-            if not self._claimed:
-                del _registry[self.disk, self.path]
-                try:
-                    self._write_marker()
-                finally:
-                    self.disk.close(self._lock_fd)
+            self._leave_if_unused()
+
+    def _leave_if_unused(self) -> None:
+        if not self._claimed and not self._is_held:
+            del _registry[self.disk, self.path]
+            try:
+                self._write_marker()
+            finally:
+                self.disk.close(self._lock_fd)
 
     def _write_marker(self) -> None:
         if not self._closed:
@@ -215,6 +279,9 @@ _registry_lock = threading.Lock()
 def _forget_parent() -> None:
     """In a forked child: the directories are its parent's, and the lock may be held by a thread that does not exist here."""
     global _registry_lock
+    for directory in _registry.values():
+        with contextlib.suppress(OSError):
+            OS.close(directory._lock_fd)  # or the lock would outlive the parent
     _registry.clear()
     _registry_lock = threading.Lock()
 

@@ -30,6 +30,7 @@ LOCK = ".lock"
 OWN_SUFFIX = ".tidelog"
 TEMPORARY_SUFFIX = ".tmp"
 
+_MAX_NAME = 255
 _SEGMENT_FILE = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.cleaned|\.swap|\.deleted|\.clean|\.delete)?\Z")
 _PARTITION = re.compile(r"(.+)-(\d+)\Z")
 _SUFFIXED_PARTITION = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}-(delete|future|stray)\Z")
@@ -86,6 +87,12 @@ def parse_partition(name: str) -> TopicPartition | None:
 def is_set_aside(name: str) -> bool:
     """Whether a directory was renamed to be deleted, moved or looked at (`-delete`, `-future`, `-stray`)."""
     return _SUFFIXED_PARTITION.match(name) is not None
+
+
+def deleted_directory(partition: TopicPartition, suffix: str) -> str:
+    """The directory of a partition that waits to be removed; the topic is cut so that the name is one."""
+    tail = f"-{partition.partition}.{suffix}-delete"
+    return partition.topic[: _MAX_NAME - len(tail)] + tail
 
 
 def cut_file(base_offset: int, position: int) -> str:

@@ -50,11 +50,11 @@ class Deleting(Writing):
         except OSError as error:
             raise storage_error(error, self.directory, "writing down the new start failed") from error
 
-    def delete_segments(self, count: int, reason: str) -> int:
+    def delete_segments(self, count: int, reason: str, end_offset: int | None = None) -> int:
         """See `Log.delete_segments`."""
         with self._lock:
             self._check_writable()
-            count = self._deletable(count)
+            count = self._deletable(count, end_offset)
             if count == 0:
                 return 0
             try:
@@ -84,15 +84,17 @@ class Deleting(Writing):
         finally:
             if segment.stage == DELETED:
                 self.view = View.of(self.view.segments[1:])
+                self.removed_bytes += segment.size_bytes
                 self._to_remove = [*self._to_remove, (self.clock() + self.config.file_delete_delay_ms, segment)]
         self.producers.set_aside([segment.base_offset])
 
-    def _deletable(self, count: int) -> int:
-        """How many of the first `count` segments lie below the high watermark as a whole."""
+    def _deletable(self, count: int, end_offset: int | None) -> int:
+        """How many of the first `count` segments lie below the high watermark, and below `end_offset`, as a whole."""
         bases, watermark = self.view.base_offsets, self.high_watermark.offset
+        limit = watermark if end_offset is None else min(watermark, end_offset)
         count = min(count, len(bases))
         ends = [*bases[1:], self.view.end.offset]
-        while count and ends[count - 1] > watermark:
+        while count and ends[count - 1] > limit:
             count -= 1
         return count
 
@@ -103,6 +105,7 @@ class Deleting(Writing):
             segment.close_writers()
         old_to_deleted(self.pool.disk, self.directory, segments)
         self.producers.set_aside({segment.base_offset for segment in segments} - set(replaced))
+        self.removed_bytes += sum(segment.size_bytes for segment in segments)
         due_ms = self.clock() + self.config.file_delete_delay_ms
         self._to_remove = [*self._to_remove, *((due_ms, segment) for segment in segments)]
         self.remove_due()
@@ -128,6 +131,7 @@ class Deleting(Writing):
             try:
                 cleaned_to_swap(disk, self.directory, new)
                 self.view = View.of(sorted([*kept, *new], key=lambda segment: segment.base_offset))
+                self.removed_bytes -= sum(segment.size_bytes for segment in new)
                 self._delete_files(old, [segment.base_offset for segment in new])
                 swap_to_final(disk, self.directory, new)
             except BaseException as error:

@@ -5,6 +5,7 @@ afterwards, and taken back before anything is cut.
 """
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -18,6 +19,8 @@ from tidelog.log.view import Bound
 
 _background = ThreadPoolExecutor(1, "tidelog-flush")
 """Syncs rolled segments of logs that do not wait for the disk."""
+_MAX_TIMER_MS = 86_400_000
+"""A timer takes no time without end; who wakes too early goes to sleep again."""
 
 
 class Flushing(LogState):
@@ -64,7 +67,7 @@ class Flushing(LogState):
 
     def _set_deadline(self) -> None:
         """Flush when `flush.ms` is over, whether or not anything is appended until then."""
-        left_ms = max(1, self._last_flush_ms + self.config.flush_ms - self.clock())
+        left_ms = min(max(1, self._last_flush_ms + self.config.flush_ms - self.clock()), _MAX_TIMER_MS)
         self._deadline = threading.Timer(left_ms / 1000, self._keep_deadline)
         self._deadline.daemon = True
         self._deadline.start()
@@ -88,8 +91,12 @@ class Flushing(LogState):
         view = self.view
         end = view.end
         first = max(0, view.floor(self.commit.flushed_end))
+        started = time.perf_counter()
         for segment in view.segments[first:]:
             self._guard_sync(segment.sync_batches)
+        took_ms = (time.perf_counter() - started) * 1000
+        count, total_ms, max_ms = self.flush_stats
+        self.flush_stats = (count + 1, total_ms + took_ms, max(max_ms, took_ms))
         self._last_flush_ms = now_ms
         self._show(end)
         return end.offset

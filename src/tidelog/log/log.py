@@ -28,6 +28,7 @@ from tidelog.disk.file_pool import SHARED, FilePool
 from tidelog.log.append_info import AppendInfo
 from tidelog.log.load_report import LoadReport, Progress
 from tidelog.log.log_reading import LogReading
+from tidelog.log.log_upkeep import LogUpkeep
 from tidelog.log.maintenance import Maintenance
 from tidelog.log.opening import Opening
 from tidelog.log.read_only import ReadOnlyLog, open_read_only
@@ -45,7 +46,7 @@ def wall_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Log(LogReading):
+class Log(LogReading, LogUpkeep):
     """A partition log. Made by `Log.open`; a context manager. May be shared between threads."""
 
     _state: Maintenance
@@ -57,7 +58,6 @@ class Log(LogReading):
         self.load_report = report
         """What opening found and did."""
         self.partition = writing.partition
-        self.config = writing.config
 
     @overload
     @classmethod
@@ -138,6 +138,15 @@ class Log(LogReading):
     # Where the log stands
 
     @property
+    def config(self) -> LogConfig:
+        """The settings in force."""
+        return self._state.config
+
+    def reconfigure(self, config: Settings) -> None:
+        """Go on with other settings. What was worked out from the old ones for the active segment stays until it is rolled."""
+        self._state.reconfigure(LogConfig.of(config))
+
+    @property
     def high_watermark(self) -> int:
         """The first offset that readers do not see yet."""
         return self._state.high_watermark.offset
@@ -207,9 +216,12 @@ class Log(LogReading):
         """Move the log start offset up to `offset`, or to the high watermark for -1: the new start. Segments go with the next retention."""
         return self._state.delete_records_before(offset)
 
-    def delete_segments(self, count: int, reason: str) -> int:
-        """Delete the first `count` segments; the log start offset moves up first. Gives back how many there were to delete."""
-        return self._state.delete_segments(count, reason)
+    def delete_segments(self, count: int, reason: str, *, end_offset: int | None = None) -> int:
+        """Delete the first `count` segments; the log start offset moves up first. Gives back how many there were to delete.
+
+        Only those that end at or below `end_offset`: what was decided about them still holds when others append or delete meanwhile.
+        """
+        return self._state.delete_segments(count, reason, end_offset)
 
     def replace_segments(self, new: Sequence[Segment], old: Sequence[Segment]) -> None:
         """Swap `new`, whose files are complete and named `.cleaned`, for `old`."""

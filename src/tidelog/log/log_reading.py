@@ -67,6 +67,11 @@ class LogReading:
         return self._state.directory
 
     @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        return self._state.is_closed
+
+    @property
     def segments(self) -> tuple[Segment, ...]:
         """Its segments as they are now, in order."""
         return self._state.view.segments

@@ -6,18 +6,20 @@ takes no more writes, and says why, until it is opened again and recovered.
 """
 
 import errno
+import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from random import Random
 from typing import Any, NoReturn
+from weakref import WeakSet
 
 from tidelog.config import LONG_MAX, LogConfig
 from tidelog.disk.file_pool import FilePool
 from tidelog.disk.log_directory import LogDirectory
 from tidelog.disk.names import TopicPartition
 from tidelog.disk.published_end import PublishedEnd
-from tidelog.errors import LogClosedError, LogFailedError, OffsetOutOfRangeError
+from tidelog.errors import ForkedError, LogClosedError, LogFailedError, OffsetOutOfRangeError, TidelogError
 from tidelog.log.group_commit import GroupCommit
 from tidelog.log.loader import LoadedLog
 from tidelog.log.producer_state import Effect
@@ -47,7 +49,6 @@ class LogState:
         self.home = home
         self.partition = partition
         self.directory = directory
-        self.config = config
         self.clock = clock
         self.pool = pool
         self.view = View.of(loaded.segments)
@@ -64,14 +65,18 @@ class LogState:
         self._lock = threading.Lock()
         self.is_closed = False
         self._scratch = Scratch()
-        self._limits = RollLimits(config.segment_size_limit, config.max_segment_ms)
         self._last_flush_ms = clock()
+        self.opened_at = (loaded.next_offset, sum(segment.size_bytes for segment in loaded.segments))
+        """The log end offset and the bytes that were found: what came since is counted from here."""
+        self.removed_bytes = 0
+        """Of segments that were deleted or replaced since, less what replaced them."""
+        self.flush_stats = (0, 0.0, 0.0)
+        """Syncs of `.log` files: how many, how long together, the longest, in milliseconds. Replaced whole."""
         self._deadline: threading.Timer | None = None
         self._pending: list[Future[None]] = []
         self._to_remove: list[tuple[int, Segment]] = []
         """Deleted segments, with the time at which their files go."""
-        self._takes_plain = config.compression_type in ("producer", "uncompressed")
-        self._waits_for_disk = config.flush_messages < LONG_MAX or config.flush_ms < LONG_MAX
+        self._take_settings(config)
         for segment in loaded.segments:
             segment.created_ms = self._last_flush_ms
         self._activate(self.view.active, loaded.next_offset)
@@ -79,6 +84,14 @@ class LogState:
         self._published: PublishedEnd | None = None
         self._stable_place: tuple[int, View | None, Bound] = (-1, None, self._high_watermark)
         """Where the first unstable offset lies, for the view in which it was looked up."""
+        _open_here.add(self)
+
+    def _take_settings(self, config: LogConfig) -> None:
+        """What is worked out from the settings once."""
+        self.config = config
+        self._limits = RollLimits(config.segment_size_limit, config.max_segment_ms)
+        self._takes_plain = config.compression_type in ("producer", "uncompressed")
+        self._waits_for_disk = config.flush_messages < LONG_MAX or config.flush_ms < LONG_MAX
 
     def _activate(self, segment: Segment, next_offset: int) -> None:
         config = self.config
@@ -93,13 +106,22 @@ class LogState:
 
     # Failure
 
+    def disown(self) -> None:
+        """In a forked child: the log is its parent's. Nothing is written any more; locks may be held by threads that do not exist here."""
+        self._lock = threading.Lock()
+        self.commit = GroupCommit(self.commit.flushed_end)
+        self._pending = []  # the thread that would do it does not exist either
+        self.failure = ForkedError("opened before this process was forked", path=self.directory, hint="open it in the child")
+
     def _check_writable(self) -> None:
         if self.is_closed:
             raise LogClosedError("the log is closed", path=self.directory)
         if self.failure is not None:
             raise self._failed()
 
-    def _failed(self) -> LogFailedError:
+    def _failed(self) -> TidelogError:
+        if isinstance(self.failure, ForkedError):
+            return self.failure
         error = LogFailedError(
             f"the log takes no more writes: {self.failure}", path=self.directory, hint="close it and open it again to recover"
         )
@@ -222,3 +244,14 @@ class LogState:
             if found is not None:
                 return Bound(offset, segment.base_offset, found.position)
         return view.end._replace(offset=offset)
+
+
+_open_here: "WeakSet[LogState]" = WeakSet()
+
+
+def _disown_all() -> None:
+    for state in list(_open_here):
+        state.disown()
+
+
+os.register_at_fork(after_in_child=_disown_all)

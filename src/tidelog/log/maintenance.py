@@ -3,12 +3,25 @@
 It is made of layers, each in a module of its own: state and failure, flush, roll, append as follower, append as leader, delete, truncate.
 """
 
+from tidelog.config import LogConfig
+from tidelog.log.segment import Segment
 from tidelog.log.storage_errors import storage_error
 from tidelog.log.truncating import Truncating
 
 
 class Maintenance(Truncating):
     """The whole of a log's writing side."""
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """Go on with other settings. What is shown already stays shown; in a log that becomes durable it is made so."""
+        with self._lock:
+            self._check_writable()
+            if self.follows:
+                self._high_watermark = self.high_watermark
+            self._take_settings(config)
+            end_offset = self._high_watermark.offset
+        if config.is_durable:
+            self._acknowledge(end_offset)
 
     def checkpoint(self) -> None:
         """See `Log.checkpoint`."""
@@ -19,6 +32,59 @@ class Maintenance(Truncating):
                 self.remove_due()
             except OSError as error:
                 raise storage_error(error, self.directory, "writing the checkpoint failed") from error
+
+    # For the keeper of many logs
+
+    def checkpoint_offsets(self, *, with_recovery_point: bool = False) -> None:
+        """See `LogUpkeep`. The start goes first: a recovery point moves up with it over batches that were never flushed."""
+        start = self.log_start_offset
+        if self.home.is_checkpointed(
+            self.partition,
+            log_start_offset=start if start > self.view.base_offsets[0] else None,
+            recovery_point=self.recovery_point if with_recovery_point else None,
+        ):
+            return  # as nearly always: who appends need not wait for that
+        with self._lock:
+            if self.is_closed or self.failure is not None:
+                return
+            try:
+                start = self.log_start_offset
+                self.home.checkpoint_log_start(self.partition, start if start > self.view.base_offsets[0] else None)
+                if with_recovery_point:
+                    self.home.checkpoint_recovery_point(self.partition, self.recovery_point)
+            except OSError as error:
+                raise storage_error(error, self.directory, "writing the checkpoint failed") from error
+
+    def expire_producers(self) -> int:
+        """See `LogUpkeep`."""
+        if not self.producers.entries:
+            return 0
+        with self._lock:
+            if self.is_closed or self.failure is not None:
+                return 0
+            before = len(self.producers.entries)
+            self.producers.remove_expired(self.clock())
+            return before - len(self.producers.entries)
+
+    @property
+    def to_remove(self) -> list[tuple[int, Segment]]:
+        """Deleted segments, with the time at which their files go."""
+        return self._to_remove
+
+    def remove_deleted(self) -> int:
+        """See `LogUpkeep`."""
+        if not self._to_remove:
+            return 0
+        with self._lock:
+            if self.is_closed or self.failure is not None:
+                return 0
+            waiting = self._to_remove
+            try:
+                self.remove_due()
+            except OSError as error:
+                self._to_remove = waiting  # to be tried again: those that are gone already do no harm
+                raise storage_error(error, self.directory, "removing deleted segments failed") from error
+            return len(waiting) - len(self._to_remove)
 
     def close(self) -> None:
         """See `Log.close`."""

@@ -37,6 +37,8 @@ class Opening:
     workers: int
     progress: Callable[[Progress], None] | None
     random: Random
+    held: LogDirectory | None = None
+    """The log directory, where a store has it as a whole."""
 
     def open(self) -> tuple[Maintenance, LoadReport, UUID | None]:
         """The log's writing side, what loading did, and the id of its topic. If something fails, the directory is let go."""
@@ -48,7 +50,7 @@ class Opening:
                 "not the name of a partition directory", path=path, expected="topic-partition, as in emails-0", found=resolved.name
             )
         try:
-            home = LogDirectory.claim(str(resolved.parent), partition, disk=self.pool.disk)
+            home = LogDirectory.claim(str(resolved.parent), partition, disk=self.pool.disk, held=self.held)
         except OSError as error:
             if isinstance(error, TidelogError):
                 raise

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from tidelog.disk.names import LOG, segment_file
 from tidelog.errors import CorruptBatchError, OffsetOutOfRangeError
 from tidelog.log.aborted import AbortedFilter
 from tidelog.log.positions import EARLIEST, LATEST, Position, Time, epoch_ms
@@ -110,7 +111,7 @@ def _iterate(
         try:
             for batch in fetched.batches:
                 if batch.last_offset < offset:
-                    raise _goes_back(log, fetched, offset, batch.last_offset)
+                    raise goes_back(log, fetched, offset, batch.last_offset)
                 if stop is not None and batch.base_offset >= stop:
                     return
                 if is_checked:
@@ -119,14 +120,14 @@ def _iterate(
                     yield batch, offset, stop
                 offset = batch.last_offset + 1
             if offset == before:
-                raise _cut_off(log, fetched)
-        except CorruptBatchError:
+                raise cut_off(log, fetched)
+        except CorruptBatchError as error:
             # The bytes of a log that somebody else cuts and writes on may change while they are read.
             if not log.is_outdated(fetched):
-                raise
+                raise placed(error, log, fetched)  # noqa: B904 - the same error
 
 
-def _goes_back(log: "LogReading", fetched: "Fetched", offset: int, found: int) -> CorruptBatchError:
+def goes_back(log: "LogReading", fetched: "Fetched", offset: int, found: int) -> CorruptBatchError:
     """What a fetch brings begins with the batch that was asked for, and goes up from there: anything else is damage."""
     return CorruptBatchError(
         f"offsets of batches go back in segment {fetched.segment_base_offset}",
@@ -136,7 +137,8 @@ def _goes_back(log: "LogReading", fetched: "Fetched", offset: int, found: int) -
     )
 
 
-def _cut_off(log: "LogReading", fetched: "Fetched") -> CorruptBatchError:
+def cut_off(log: "LogReading", fetched: "Fetched") -> CorruptBatchError:
+    """A fetch begins with a whole batch."""
     return CorruptBatchError(
         f"a batch of segment {fetched.segment_base_offset} is cut off",
         path=log.directory,
@@ -144,3 +146,12 @@ def _cut_off(log: "LogReading", fetched: "Fetched") -> CorruptBatchError:
         expected=f"a whole batch with offset {fetched.offset} or a later one",
         found=f"{len(fetched.data)} bytes",
     )
+
+
+def placed(error: CorruptBatchError, log: "LogReading", fetched: "Fetched") -> CorruptBatchError:
+    """The same error, with the segment it is about; what is known in the bytes of a fetch becomes a place in the file."""
+    if error.path is None:
+        error.path = f"{log.directory}/{segment_file(fetched.segment_base_offset, LOG)}"
+        if error.position is not None:
+            error.position += fetched.position
+    return error

@@ -28,6 +28,11 @@ class Writing(FollowerWriting):
         super().__init__(*args)
         self.queue = AppendQueue(self._append_group, self._acknowledge)
 
+    def disown(self) -> None:
+        """See `LogState.disown`."""
+        super().disown()
+        self.queue = AppendQueue(self._append_group, self._acknowledge)
+
     def append(self, batch: memoryview, leader_epoch: int | None, origin: Origin) -> AppendInfo:
         """See `Log.append`."""
         if self.config.is_durable:

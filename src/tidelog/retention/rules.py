@@ -1,14 +1,14 @@
 """Kafka's rules of retention, as pure functions over facts: how many of the oldest segments may go, and why.
 
 Each rule looks at the segments oldest first and stops at the first that it keeps. Whatever a rule says, a segment stays while it reaches
-above the high watermark, and an empty active segment stays always. The rules are asked in Kafka's order, each about what the one before it
-left: log start, size, time.
+above the high watermark, and an empty active segment stays always.
 """
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tidelog.config import LogConfig
+from tidelog.disk.names import TopicPartition
 
 
 class SegmentFacts(NamedTuple):
@@ -29,6 +29,7 @@ class LogFacts(NamedTuple):
     segments: Sequence[SegmentFacts]
     log_start_offset: int
     high_watermark: int
+    partition: TopicPartition | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -42,7 +43,7 @@ Rule = Callable[[LogFacts, LogConfig, int], int]
 
 def below_log_start(log: LogFacts, config: LogConfig, now_ms: int) -> int:
     """Segments that end at or below the log start offset: their records were deleted by request."""
-    return _leading(log.segments, lambda segment: not segment.is_active and segment.end_offset <= log.log_start_offset)
+    return leading(log.segments, lambda segment: not segment.is_active and segment.end_offset <= log.log_start_offset)
 
 
 def above_size(log: LogFacts, config: LogConfig, now_ms: int) -> int:
@@ -62,26 +63,22 @@ def older_than_time(log: LogFacts, config: LogConfig, now_ms: int) -> int:
     """`retention.ms`: those whose newest record is older."""
     if config.retention_ms < 0:
         return 0
-    return _leading(log.segments, lambda segment: now_ms - segment.largest_timestamp_ms > config.retention_ms)
+    return leading(log.segments, lambda segment: now_ms - segment.largest_timestamp_ms > config.retention_ms)
 
 
-RULES: tuple[tuple[str, Rule], ...] = (("log start", below_log_start), ("size", above_size), ("time", older_than_time))
-
-
-def rules_for(config: LogConfig) -> tuple[tuple[str, Rule], ...]:
-    """A log whose `cleanup.policy` does not have `delete` loses only what was deleted by request."""
-    return RULES if config.is_deleted_by_age else RULES[:1]
+LOG_START, SIZE, TIME = "log start", "size", "time"
 
 
 def deletable(log: LogFacts, wanted: int) -> int:
     """How many of the first `wanted` segments may go: none above the high watermark, and no empty active one."""
-    return _leading(
+    return leading(
         log.segments[:wanted],
         lambda segment: segment.end_offset <= log.high_watermark and not (segment.is_active and segment.size_bytes == 0),
     )
 
 
-def _leading(segments: Sequence[SegmentFacts], is_deletable: Callable[[SegmentFacts], bool]) -> int:
+def leading(segments: Sequence[SegmentFacts], is_deletable: Callable[[SegmentFacts], bool]) -> int:
+    """How many of the first segments are so, up to the first that is not."""
     for count, segment in enumerate(segments):
         if not is_deletable(segment):
             return count

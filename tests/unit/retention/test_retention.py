@@ -4,13 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.support.logs import TIME, numbered, open_log
 from tidelog.config import LogConfig
+from tidelog.disk.names import TopicPartition
 from tidelog.log.log import Log
-from tidelog.retention import RULES, Deleted, LogFacts, SegmentFacts, deletable, delete_old_segments, facts_of, rules_for
+from tidelog.retention import KAFKA_POLICIES, LogFacts, SegmentFacts, deletable, delete_old_segments, facts_of, policies_for
 from tidelog.retention.rules import above_size, below_log_start, older_than_time
 
 KEEP = {"retention.ms": -1, "retention.bytes": -1}
@@ -59,37 +58,7 @@ def test_an_empty_active_segment_stays() -> None:
 
 @pytest.mark.parametrize(("policy", "rules"), [("delete", 3), ("compact,delete", 3), ("compact", 1), ("", 1)])
 def test_only_a_log_that_is_deleted_by_age_loses_more_than_was_asked(policy: str, rules: int) -> None:
-    assert rules_for(LogConfig.of({"cleanup.policy": policy})) == RULES[:rules]
-
-
-SEGMENTS = st.lists(st.tuples(st.integers(0, 9), st.integers(-9, 9)), min_size=1, max_size=6)
-
-
-@given(SEGMENTS, st.integers(0, 60), st.integers(0, 60), st.integers(-1, 30), st.integers(-1, 9))
-def test_the_rules_do_what_a_plain_loop_does(
-    segments: list[tuple[int, int]], start: int, watermark: int, limit_bytes: int, limit_ms: int
-) -> None:
-    """One segment after the other, each rule asked about the first one only; and a second round finds nothing."""
-    log = facts(*(size for size, _ in segments), start=start, watermark=watermark, times=tuple(TIME + at for _, at in segments))
-    settings = config(retention_bytes=limit_bytes, retention_ms=limit_ms)
-
-    def may_go(rest: LogFacts, name: str) -> bool:
-        first = rest.segments[0]
-        if first.end_offset > watermark or (first.is_active and first.size_bytes == 0):
-            return False
-        if name == "log start":
-            return not first.is_active and first.end_offset <= start
-        if name == "size":
-            return 0 <= limit_bytes <= rest.size_bytes - first.size_bytes
-        return 0 <= limit_ms < TIME - first.largest_timestamp_ms
-
-    rest = plain = log
-    for name, rule in RULES:
-        rest = rest._replace(segments=rest.segments[deletable(rest, rule(rest, settings, TIME)) :])
-        while plain.segments and may_go(plain, name):
-            plain = plain._replace(segments=plain.segments[1:])
-        assert rest == plain, name
-    assert [deletable(rest, rule(rest, settings, TIME)) for _, rule in RULES] == [0, 0, 0] or not rest.segments
+    assert policies_for(LogConfig.of({"cleanup.policy": policy})) == KAFKA_POLICIES[:rules]
 
 
 def filled(home: Path, **changes: Any) -> Log:
@@ -105,16 +74,20 @@ def test_facts_of_a_log(tmp_path: Path) -> None:
     size = 2 * len(numbered(0))
     with filled(tmp_path) as log:
         expected = [SegmentFacts(2 * number, 2 * number + 2, size, TIME + 1000 * number, number == 2) for number in range(3)]
-        assert facts_of(log) == LogFacts(expected, 0, 6)
+        assert facts_of(log) == LogFacts(expected, 0, 6, TopicPartition("tide", 0))
+
+
+def by_rule(log: Log, now_ms: int) -> list[tuple[str, int]]:
+    return [(deleted.rule, deleted.segments) for deleted in delete_old_segments(log, now_ms)]
 
 
 def test_a_round_deletes_rule_by_rule(tmp_path: Path) -> None:
     with filled(tmp_path, retention_ms=1500) as log:
         log.delete_records_before(3)
-        assert delete_old_segments(log, TIME + 2500) == [Deleted("log start", 1)]
-        assert delete_old_segments(log, TIME + 2501) == [Deleted("time", 1)]
+        assert by_rule(log, TIME + 2500) == [("log start", 1)]
+        assert by_rule(log, TIME + 2501) == [("time", 1)]
         assert (log.log_start_offset, [record.offset for record in log.read()]) == (4, [4, 5])
-        assert delete_old_segments(log, TIME + 9999) == [Deleted("time", 1)]
+        assert by_rule(log, TIME + 9999) == [("time", 1)]
         assert (log.log_start_offset, log.log_end_offset, [segment.base_offset for segment in log.segments]) == (6, 6, [6])
         assert delete_old_segments(log, TIME + 99999) == []
 

@@ -75,11 +75,21 @@ def encode_rows(rows: list[Any], first: int, output: Any, plan: Any) -> int:
             offset = record.offset
         elif type(row) is tuple and len(row) == 2:
             # What most rows are, without the detour through a tuple of four.
-            pair = row
+            pair: Any = row
             key = pair[0]
             value = pair[1]
             headers = None
             timestamp = default_timestamp
+            offset = -1
+        elif type(row) is tuple and len(row) == 4 and type(row[3]) is int:
+            pair = row
+            key = pair[0]
+            value = pair[1]
+            headers = pair[2]
+            try:
+                timestamp = pair[3] if cython.compiled else as_timestamp(pair[3], index)
+            except OverflowError:
+                timestamp = as_timestamp(pair[3], index)
             offset = -1
         else:
             key, value, headers, timestamp = unpack_row(row, index, default_timestamp)

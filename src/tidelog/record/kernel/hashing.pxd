@@ -25,5 +25,8 @@ cdef inline uint64_t read_u64_le(const uint8_t* p, int64_t at) noexcept nogil
 @cython.locals(count=int64_t, i=int64_t, p="const uint8_t*")
 cpdef void murmur2_slices(const uint8_t[::1] data, const int32_t[::1] starts, const int32_t[::1] lengths, uint32_t[::1] hashes)
 
+@cython.locals(p="const uint8_t*", h=uint32_t)
+cpdef int64_t partition_for_key(bytes key, int64_t partition_count) except -1
+
 @cython.locals(h=uint32_t, k=uint32_t, byte=uint32_t, at=int64_t, end=int64_t, left=int64_t, i=int64_t)
 cdef uint32_t murmur2(const uint8_t* p, int64_t start, int64_t length) noexcept nogil

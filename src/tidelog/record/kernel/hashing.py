@@ -133,6 +133,13 @@ def murmur2_slices(data: Any, starts: Any, lengths: Any, hashes: Any) -> None:
             hashes[i] = 0 if lengths[i] < 0 else murmur2(p, starts[i], lengths[i])
 
 
+def partition_for_key(key: bytes, partition_count: int) -> int:
+    """The partition of one key, as Kafka's clients choose it: murmur2 without its sign, modulo the partitions."""
+    p: Pointer = key
+    h = murmur2(p, 0, len(key))
+    return (h & 0x7FFFFFFF) % partition_count
+
+
 def murmur2(p: Pointer, start: int, length: int) -> int:
     """murmur2, 32 bits, with Kafka's seed."""
     h = low32(MURMUR_SEED ^ length)

@@ -1,0 +1,175 @@
+"""The asyncio twins of what waits: opening, appending, reading, closing.
+
+    async with await aio.open("data") as store:
+        topic = await store.create_topic("emails", exist_ok=True)
+        await topic.append(b"bill@gmail.com", key=b"123")
+        async for record in topic.read(follow=True):
+            …
+
+The work is done by the same code, in threads of the store's own, so that the loop goes on meanwhile; appends that run at the same time
+share a sync. Whoever follows a topic waits in the loop, not in a thread. A call that is cancelled before a thread has taken it is not made;
+one that runs already goes through, and nobody hears of it: an append may be in the log then.
+"""
+
+import asyncio
+import warnings
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from types import TracebackType
+from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar, overload
+
+from tidelog.aio_topic import AsyncReadOnlyTopic, AsyncTopic, AsyncWriter, Run
+from tidelog.config import LogConfig, StoreConfig
+from tidelog.errors import LogClosedError
+from tidelog.store import open as open_store
+from tidelog.store.loading import Paths
+from tidelog.store.read_only_store import ReadOnlyStore
+from tidelog.store.store import Store
+
+__all__ = ["AsyncReadOnlyStore", "AsyncReadOnlyTopic", "AsyncStore", "AsyncTopic", "AsyncWriter", "open"]
+
+DEFAULT_THREADS = 32
+"""Appends that are made at the same time share a sync, so more threads than processors are of use."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S", Store, ReadOnlyStore)
+
+
+@overload
+async def open(  # noqa: A001
+    path: Paths,
+    mode: Literal["a"] = "a",
+    config: Mapping[str, object] | StoreConfig | None = None,
+    clock: Callable[[], int] | None = None,
+    adopt: bool = False,
+    lock_timeout_s: float = 0,
+    *,
+    threads: int = DEFAULT_THREADS,
+) -> "AsyncStore": ...
+
+
+@overload
+async def open(  # noqa: A001
+    path: Paths,
+    mode: Literal["r"],
+    config: Mapping[str, object] | StoreConfig | None = None,
+    *,
+    threads: int = DEFAULT_THREADS,
+) -> "AsyncReadOnlyStore": ...
+
+
+async def open(  # noqa: A001
+    path: Paths,
+    mode: Literal["a", "r"] = "a",
+    config: Mapping[str, object] | StoreConfig | None = None,
+    clock: Callable[[], int] | None = None,
+    adopt: bool = False,
+    lock_timeout_s: float = 0,
+    *,
+    threads: int = DEFAULT_THREADS,
+) -> "AsyncStore | AsyncReadOnlyStore":
+    """`tidelog.open`; up to `threads` calls are made at a time."""
+    executor = ThreadPoolExecutor(threads, "tidelog-aio")
+    if mode == "r":
+        opening: Future[Any] = executor.submit(open_store, path, "r", config)
+    else:
+        opening = executor.submit(open_store, path, mode, config, clock, adopt, lock_timeout_s)
+    try:
+        store: Any = await asyncio.wrap_future(opening)
+    except BaseException:
+        # A store that is opened all the same has to be given back, by the thread that opens it: this loop may be gone then.
+        opening.add_done_callback(_close_abandoned)
+        executor.shutdown(wait=False)
+        raise
+    return AsyncReadOnlyStore(store, executor) if mode == "r" else AsyncStore(store, executor)
+
+
+def _close_abandoned(opening: "Future[Any]") -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
+
+
+class _Opened(Generic[S]):
+    """What both kinds of store have."""
+
+    def __init__(self, store: S, executor: ThreadPoolExecutor) -> None:
+        self.store: S = store
+        """The store itself: what it answers from memory needs no twin."""
+        self._executor = executor
+        self._closing: asyncio.Future[None] | None = None
+
+    async def _run(self, call: Callable[P, R], *arguments: P.args, **options: P.kwargs) -> R:
+        if self._closing is not None:
+            raise LogClosedError("the store is closed", path=self.store.paths[0])
+        return await asyncio.get_running_loop().run_in_executor(self._executor, partial(call, *arguments, **options))
+
+    @property
+    def _runner(self) -> Run:
+        return self._run
+
+    async def close(self) -> None:
+        """`close`, when the calls that run are done. Goes on if it is cancelled."""
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().run_in_executor(None, self._close)
+        await asyncio.shield(self._closing)
+
+    def _close(self) -> None:
+        self._executor.shutdown(wait=True)
+        self.store.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_closing", self) is None and not self.store.is_closed:
+            warnings.warn(f"{self!r} was dropped without being closed", ResourceWarning, stacklevel=2)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self.store.paths)})"
+
+
+class AsyncReadOnlyStore(_Opened[ReadOnlyStore]):
+    """A store that is only read. Made by `open(…, mode="r")`."""
+
+    async def topics(self) -> list[AsyncReadOnlyTopic]:
+        """All topics, by name, as they are now."""
+        return [AsyncReadOnlyTopic(topic, self._runner) for topic in await self._run(self.store.topics)]
+
+    async def topic(self, name: str) -> AsyncReadOnlyTopic:
+        """A topic that is there."""
+        return AsyncReadOnlyTopic(await self._run(self.store.topic, name), self._runner)
+
+
+class AsyncStore(_Opened[Store]):
+    """A store. Made by `open`."""
+
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int | None = None,
+        config: Mapping[str, object] | LogConfig | None = None,
+        exist_ok: bool = False,
+    ) -> AsyncTopic:
+        """`Store.create_topic`."""
+        return AsyncTopic(await self._run(self.store.create_topic, name, partitions, config, exist_ok), self._runner)
+
+    async def topics(self) -> list[AsyncTopic]:
+        """All topics, by name."""
+        return [AsyncTopic(topic, self._runner) for topic in await self._run(self.store.topics)]
+
+    async def topic(self, name: str) -> AsyncTopic:
+        """A topic that is there."""
+        return AsyncTopic(await self._run(self.store.topic, name), self._runner)
+
+    async def delete_topic(self, name: str) -> None:
+        """`Store.delete_topic`."""
+        await self._run(self.store.delete_topic, name)
+
+    async def flush(self) -> None:
+        """`Store.flush`."""
+        await self._run(self.store.flush)

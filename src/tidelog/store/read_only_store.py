@@ -1,0 +1,183 @@
+"""A data directory, or several, that this process only reads, whoever owns them: a store, a broker that may be running, or nobody.
+
+No lock is taken, and nothing is created, changed or removed. Topics are looked for whenever they are asked about, so those that the owner
+creates or deletes meanwhile come and go. A partition is opened when it is first read; one that cannot be read raises for itself only.
+"""
+
+import threading
+import warnings
+from types import TracebackType
+from uuid import UUID
+
+from tidelog.config import SETTINGS
+from tidelog.config.setting import to_text
+from tidelog.disk.file_pool import SHARED, FilePool
+from tidelog.disk.names import TopicPartition
+from tidelog.errors import LogClosedError, LogNotFoundError, NotAStoreError, UnknownTopicError
+from tidelog.log.read_only import ReadOnlyLog, open_read_only
+from tidelog.store.directories import resolve_paths
+from tidelog.store.loading import Paths
+from tidelog.store.read_only_topics import FoundTopic, find_topics, topic_id_of
+from tidelog.store.topic import SettingDescription, TopicDescription
+from tidelog.store.topic_reading import TopicReading
+
+
+class ReadOnlyStore:
+    """Made by `tidelog.open(…, mode="r")`. A context manager; may be shared between threads."""
+
+    def __init__(self, paths: list[str], pool: FilePool) -> None:
+        self.paths = paths
+        """The directories."""
+        self._pool = pool
+        self._logs: dict[TopicPartition, ReadOnlyLog] = {}
+        self._found: dict[str, FoundTopic] = {}
+        """As of the last look: to open a thousand partitions, the directory need not be listed a thousand times."""
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    @classmethod
+    def open(cls, paths: Paths, *, pool: FilePool = SHARED) -> "ReadOnlyStore":
+        """See `tidelog.open`."""
+        resolved = resolve_paths(paths)
+        find_topics(pool.disk, resolved)  # a directory that is missing is told now
+        return cls(resolved, pool)
+
+    def find(self) -> dict[str, FoundTopic]:
+        """What is there now."""
+        self._check()
+        self._found = find_topics(self._pool.disk, self.paths)
+        return self._found
+
+    def topics(self) -> list["ReadOnlyTopic"]:
+        """All topics, by name, as they are now."""
+        return [ReadOnlyTopic(self, name) for name in self.find()]
+
+    def topic(self, name: str) -> "ReadOnlyTopic":
+        """A topic that is there."""
+        self.found_topic(name)
+        return ReadOnlyTopic(self, name)
+
+    def found_topic(self, name: str) -> FoundTopic:
+        """What is on disk of a topic now."""
+        found = self.find()
+        if name not in found:
+            raise UnknownTopicError(f"no topic {name!r}", path=self.paths[0], hint=f"there are: {', '.join(found) or 'none'}")
+        return found[name]
+
+    def topic_id(self, name: str) -> UUID | None:
+        """By which a broker tells it from another topic of the same name; None where nothing says it."""
+        return topic_id_of(self._pool.disk, self.found_topic(name))
+
+    def log(self, topic: str, partition: int) -> ReadOnlyLog:
+        """The log of a partition."""
+        wanted = TopicPartition(topic, partition)
+        log = self._logs.get(wanted)
+        if log is not None and not log.is_closed:
+            return log
+        known = self._found.get(topic)
+        path = self._home(known if known is not None and partition in known.homes else self.found_topic(topic), partition)
+        with self._lock:
+            self._check()
+            log = self._logs.get(wanted)
+            if log is None or log.is_closed:
+                log = self._logs[wanted] = open_read_only(f"{path}/{wanted}", pool=self._pool)
+            return log
+
+    def _home(self, found: FoundTopic, partition: int) -> str:
+        homes = found.homes.get(partition, [])
+        if len(homes) == 1:
+            return homes[0]
+        name = f"{found.name}-{partition}"
+        if homes:
+            raise NotAStoreError(
+                f"several of the directories have {name}",
+                path=homes[0],
+                expected="a partition in one directory",
+                found=", ".join(homes),
+                hint="open the directories of each broker by themselves",
+            )
+        if partition in found.partition_ids():
+            raise LogNotFoundError("the directory of a partition is missing", path=f"{self.paths[0]}/{name}")
+        raise UnknownTopicError(
+            f"no partition {partition} of topic {found.name!r}",
+            path=self.paths[0],
+            expected=f"one of {', '.join(map(str, found.partition_ids()))}",
+            found=partition,
+        )
+
+    # Closing
+
+    def close(self) -> None:
+        """Let go of the files. Does nothing the second time."""
+        with self._lock:
+            self._is_closed = True
+            for log in self._logs.values():
+                log.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        return self._is_closed
+
+    def _check(self) -> None:
+        if self._is_closed:
+            raise LogClosedError("the store is closed", path=self.paths[0])
+
+    def __enter__(self) -> "ReadOnlyStore":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_is_closed", True) and self._logs:
+            for log in self._logs.values():  # one warning is enough
+                log.close()
+            warnings.warn(f"{self!r} was dropped without being closed", ResourceWarning, stacklevel=2)
+
+    def __repr__(self) -> str:
+        return f"ReadOnlyStore({', '.join(self.paths)})"
+
+
+class ReadOnlyTopic(TopicReading):
+    """Made by `ReadOnlyStore.topic`. May be shared between threads."""
+
+    def __init__(self, store: ReadOnlyStore, name: str) -> None:
+        self._store = store
+        self.name = name
+
+    @property
+    def topic_id(self) -> UUID | None:
+        """By which a broker tells it from another topic of the same name."""
+        return self._store.topic_id(self.name)
+
+    @property
+    def partitions(self) -> int:
+        """How many there are, as far as can be known from here."""
+        return self._store.found_topic(self.name).partitions
+
+    def partition_ids(self) -> list[int]:
+        """The partitions that are here."""
+        return self._store.found_topic(self.name).partition_ids()
+
+    def log(self, partition: int) -> ReadOnlyLog:
+        """The log of a partition."""
+        return self._store.log(self.name, partition)
+
+    def describe(self) -> TopicDescription:
+        """What can be known of it. Of the settings, those that its store has written down: a broker keeps them elsewhere."""
+        found = self._store.found_topic(self.name)
+        own = (found.entry.config if found.entry is not None else None) or {}
+        settings = tuple(
+            SettingDescription(
+                setting.name, own[setting.name], "topic", None if setting.kafka_default is None else to_text(setting.kafka_default)
+            )
+            for setting in SETTINGS
+            if setting.name in own
+        )
+        absent = tuple(sorted(set(range(found.partitions)) - set(found.partition_ids())))
+        is_looked_after = found.entry is not None and found.entry.config is not None
+        return TopicDescription(self.name, self.topic_id, found.partitions, absent, is_looked_after, settings)
+
+    def __repr__(self) -> str:
+        return f"ReadOnlyTopic({self.name!r})"

@@ -1,0 +1,121 @@
+"""Producing to a topic: one record, many, or through a writer that batches."""
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tidelog.errors import LogClosedError, TidelogError
+from tidelog.log.log import Log
+from tidelog.record.compression import Compression
+from tidelog.record.encoding import DEFAULT_BATCH_BYTES, Headers, Row
+from tidelog.store.append_many import DEFAULT_MANY_BATCH_BYTES, append_many
+from tidelog.store.append_targets import AppendTargets
+from tidelog.store.appended import AppendSummary, RecordMetadata
+from tidelog.store.partitioner import Partitioner
+from tidelog.store.record_values import NO_TIMESTAMP, bytes_of, headers_of, partition_of, timestamp_of
+from tidelog.store.single_record import NO_HEADERS, encode_single
+from tidelog.store.state import StoreState
+from tidelog.store.writer import DEFAULT_BUFFER_MEMORY, DEFAULT_LINGER_MS, Writer, WriterSettings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+_new = tuple.__new__  # of a named tuple: takes half as long
+
+
+class TopicProducing:
+    """The producing side of a topic. What it works on is given by the topic it is part of."""
+
+    name: str
+    _state: StoreState
+    _targets: AppendTargets | None = None
+
+    @property
+    @abstractmethod
+    def partitions(self) -> int:
+        """How many there are."""
+
+    @abstractmethod
+    def partition_ids(self) -> list[int]:
+        """The partitions that are here."""
+
+    @abstractmethod
+    def log(self, partition: int) -> Log:
+        """The log of a partition."""
+
+    def append(
+        self,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+        partition: int | None = None,
+    ) -> RecordMetadata:
+        """Append one record. When this returns it is as durable as the topic's settings ask for: by default it is on disk.
+
+        Without a timestamp it gets the time of the store's clock. Without a partition it goes where Kafka's clients would send it.
+        """
+        targets = self._targets or self._find_targets()
+        if key.__class__ is not bytes:
+            key = bytes_of(key, "key")
+        if value.__class__ is not bytes:
+            value = bytes_of(value, "value")
+        if timestamp_ms is not None:
+            timestamp_ms = timestamp_of(timestamp_ms)
+        if timestamp_ms is None or timestamp_ms == NO_TIMESTAMP:
+            timestamp_ms = self._state.clock()
+        batch = encode_single(key, value, headers_of(headers)[1] if headers else NO_HEADERS, timestamp_ms)
+        place = targets.partitioner.partition(key, len(batch)) if partition is None else partition_of(partition)
+        log = targets.logs.get(place) or targets.log(place)
+        try:
+            info = log.append(batch)
+        except LogClosedError:
+            # The topic was deleted, perhaps made again, or the store is closed, which is said here.
+            targets = self._targets = self._find_targets()
+            if partition is None:
+                place = targets.partitioner.partition(key, len(batch))
+            info = targets.log(place).append(batch)
+        except TidelogError as error:
+            if error.path is None:
+                error.path = log.directory
+            raise
+        append_time_ms = info[3]
+        return _new(RecordMetadata, (place, info[0], timestamp_ms if append_time_ms < 0 else append_time_ms))
+
+    def append_many(
+        self,
+        records: "Iterable[Row] | pa.Table | pa.RecordBatch",
+        *,
+        compression: Compression | str | None = None,
+        batch_bytes: int = DEFAULT_MANY_BATCH_BYTES,
+    ) -> AppendSummary:
+        """Append many records: tuples (key, value[, headers[, timestamp_ms]]), `Record`s, or an Arrow table.
+
+        Of a list or a table every record is checked before the first byte is written. Any other iterable is taken in chunks, each checked
+        before it is written. If something fails on the way, the error has what was appended until then as `durable`.
+        """
+        self._state.check()
+        return append_many(self._find_targets(), records, self._state.clock, compression=compression, batch_bytes=batch_bytes)
+
+    def writer(
+        self,
+        linger_ms: float = DEFAULT_LINGER_MS,
+        batch_bytes: int = DEFAULT_BATCH_BYTES,
+        compression: Compression | str | None = None,
+        idempotent: bool = True,
+        *,
+        buffer_memory: int = DEFAULT_BUFFER_MEMORY,
+        retries: int = 1,
+        retry_backoff_ms: float = 100,
+    ) -> Writer:
+        """A writer that gathers records and appends them in batches, from a thread of its own."""
+        settings = WriterSettings(linger_ms, batch_bytes, compression, idempotent, buffer_memory, retries, retry_backoff_ms)
+        return Writer(self._state, self.name, self._find_targets(settings.batch_bytes), settings)
+
+    def _find_targets(self, sticky_bytes: int = DEFAULT_BATCH_BYTES) -> AppendTargets:
+        targets = AppendTargets(Partitioner(self.partitions, self.partition_ids(), self._state.random, sticky_bytes), self.log)
+        if self._targets is None:
+            self._targets = targets
+        return targets

@@ -1,0 +1,240 @@
+"""Everything at once, for a while: writers, readers, followers, retention and topic changes on one store.
+
+Run by `make soak` (ten minutes) and, for a minute, by `make test`. At the end nothing acknowledged is missing where nothing may be deleted,
+`verify` is silent, and memory and open files are where they were when the store had settled in.
+"""
+
+import argparse
+import os
+import random
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import tidelog
+from tidelog.errors import LogClosedError, OffsetOutOfRangeError, UnknownTopicError
+from tidelog.inspection import verify_log_directory
+from tidelog.store import Store
+
+CONFIG = {
+    "log.initial.task.delay.ms": 0,
+    "log.retention.check.interval.ms": 200,
+    "log.flush.offset.checkpoint.interval.ms": 300,
+    "log.flush.start.offset.checkpoint.interval.ms": 300,
+    "replica.high.watermark.checkpoint.interval.ms": 250,
+}
+KEPT = {"internal.segment.bytes": 200_000, "segment.index.bytes": 4096}
+SHORT = {"internal.segment.bytes": 30_000, "segment.index.bytes": 4096, "retention.bytes": 100_000, "file.delete.delay.ms": 300}
+WEAK = {**KEPT, "flush.messages": 1000, "flush.ms": 50}
+SETTLED = 0.3
+"""The share of the time after which memory and open files are looked at for the first time."""
+MAX_GROWTH_BYTES = 48 << 20
+MAX_MORE_FILES = 40
+MAX_KEPT_RECORDS = 400_000
+"""The model holds what it wrote; from there on writers only go on in the topic that forgets."""
+
+
+class Soak:
+    """One run. Each worker counts what it did; the first that raises ends it."""
+
+    def __init__(self, store: Store, seed: int) -> None:
+        self.store = store
+        self.seed = seed
+        self.stop = threading.Event()
+        self.failures: list[str] = []
+        self.done: dict[str, int] = {}
+        self.written: dict[tuple[str, int], dict[int, bytes]] = {}
+        """Acknowledged records of the topics that keep everything, by topic and partition."""
+        self._lock = threading.Lock()
+
+    def run(self, seconds: float) -> None:
+        """All workers, until the time is over or one has failed."""
+        self.store.create_topic("kept", 2, KEPT)
+        self.store.create_topic("weak", 2, WEAK)
+        self.store.create_topic("short", 2, SHORT)
+        work: list[Callable[[random.Random], None]] = [
+            self.append,
+            self.append,
+            self.append_many,
+            self.write,
+            self.read,
+            self.read_columns,
+            self.follow,
+            self.change_topics,
+            self.alter,
+        ]
+        threads = [threading.Thread(target=self._work, args=(job, number), daemon=True) for number, job in enumerate(work)]
+        for thread in threads:
+            thread.start()
+        settled: tuple[int, int] | None = None
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0 and not self.stop.wait(min(0.2, left)):
+            if settled is None and left < seconds * (1 - SETTLED):
+                settled = footprint()
+        self.stop.set()
+        for partition in (0, 1):  # a follower waits for a record
+            self._note("kept", partition, self.store.topic("kept").append(b"last", partition=partition).offset, b"last")
+        for thread in threads:
+            thread.join(30)
+            if thread.is_alive():
+                self.failures.append(f"{thread.name} does not end")
+        if not self.failures:
+            assert settled is not None
+            self._check_footprint(settled, footprint())
+            self._check_records()
+
+    def _work(self, job: Callable[[random.Random], None], number: int) -> None:
+        source = random.Random(self.seed * 100 + number)
+        try:
+            while not self.stop.is_set():
+                job(source)
+                self.done[job.__name__] = self.done.get(job.__name__, 0) + 1
+        except BaseException:
+            self.failures.append(f"{job.__name__}:\n{traceback.format_exc()}")
+            self.stop.set()
+
+    def _topic(self, source: random.Random) -> str:
+        full = sum(map(len, self.written.values())) > MAX_KEPT_RECORDS
+        return "short" if full else source.choice(["kept", "weak", "short"])
+
+    def _note(self, topic: str, partition: int, offset: int, value: bytes) -> None:
+        if topic != "short":
+            with self._lock:
+                known = self.written.setdefault((topic, partition), {})
+                assert offset not in known, f"offset {offset} of {topic}-{partition} was given twice"
+                known[offset] = value
+
+    # What is done
+
+    def append(self, source: random.Random) -> None:
+        """One record."""
+        topic, value = self._topic(source), source.randbytes(source.randrange(300))
+        at = self.store.topic(topic).append(value, key=source.randbytes(4) if source.random() < 0.7 else None)
+        self._note(topic, at.partition, at.offset, value)
+
+    def append_many(self, source: random.Random) -> None:
+        """A hundred records at once. Which one lies where is known once they are read."""
+        rows = [(source.randbytes(4), source.randbytes(source.randrange(100))) for _ in range(100)]
+        summary = self.store.topic("short").append_many(rows)
+        assert summary.records == len(rows)
+        time.sleep(0.01)
+
+    def write(self, source: random.Random) -> None:
+        """Through a batching writer."""
+        topic = self._topic(source)
+        values = [source.randbytes(source.randrange(200)) for _ in range(200)]
+        with self.store.topic(topic).writer(linger_ms=2) as writer:
+            handles = [writer.append(value, key=value[:4] or None) for value in values]
+        for handle, value in zip(handles, values, strict=True):
+            at = handle.result()
+            self._note(topic, at.partition, at.offset, value)
+
+    def read(self, source: random.Random) -> None:
+        """All of a topic; offsets go up in each partition."""
+        topic = source.choice(["kept", "weak", "short"])
+        last: dict[int, int] = {}
+        try:
+            for record in self.store.topic(topic).read(when_overtaken="skip"):
+                assert record.offset > last.get(record.partition, -1)
+                last[record.partition] = record.offset
+                if self.stop.is_set():
+                    return
+        except OffsetOutOfRangeError:
+            assert topic == "short"
+
+    def read_columns(self, source: random.Random) -> None:
+        """The same as columns."""
+        topic = source.choice(["kept", "weak"])
+        for batch in self.store.topic(topic).arrow():
+            assert batch.num_rows > 0
+            if self.stop.is_set():
+                return
+        time.sleep(0.05)
+
+    def follow(self, source: random.Random) -> None:
+        """What comes, for a second."""
+        log = self.store.log("kept", source.randrange(2))
+        end = time.monotonic() + 1
+        expected = log.high_watermark
+        for record in log.read(expected, follow=True, poll_s=0.01):
+            assert record.offset == expected
+            expected += 1
+            if time.monotonic() > end or self.stop.is_set():
+                return
+
+    def change_topics(self, source: random.Random) -> None:
+        """Topics come and go, while somebody appends to them."""
+        name = f"passing-{source.randrange(3)}"
+        topic = self.store.create_topic(name, source.randrange(1, 4), {"file.delete.delay.ms": source.choice([0, 200])}, exist_ok=True)
+        try:
+            for _ in range(source.randrange(20)):
+                topic.append(source.randbytes(50), key=b"k")
+            assert sum(1 for _ in topic.read()) >= 0
+        except (UnknownTopicError, LogClosedError):
+            pass
+        self.store.delete_topic(name)
+        time.sleep(0.05)
+
+    def alter(self, source: random.Random) -> None:
+        """Settings change live; somebody asks what would happen."""
+        self.store.topic("short").alter({"retention.bytes": source.choice([50_000, 100_000, 200_000])})
+        self.store.topic("weak").alter({"flush.messages": source.choice([1, 10, 1000])})
+        assert str(self.store.explain("short"))
+        assert self.store.metrics()
+        time.sleep(0.1)
+
+    # What must be true at the end
+
+    def _check_records(self) -> None:
+        for (topic, partition), written in self.written.items():
+            found = {record.offset: record.value for record in self.store.log(topic, partition).read()}
+            missing = [offset for offset, value in written.items() if found.get(offset) != value]
+            if missing:
+                self.failures.append(f"{topic}-{partition}: {len(missing)} acknowledged records are missing, the first at {min(missing)}")
+
+    def _check_footprint(self, before: tuple[int, int], after: tuple[int, int]) -> None:
+        kept = sum(len(values) * 300 for values in self.written.values())  # what the model itself holds, generously
+        if after[0] - before[0] > MAX_GROWTH_BYTES + kept:
+            self.failures.append(f"memory grew from {before[0]:,} to {after[0]:,} bytes")
+        if after[1] - before[1] > MAX_MORE_FILES:
+            self.failures.append(f"open files grew from {before[1]} to {after[1]}")
+
+
+def footprint() -> tuple[int, int]:
+    """Bytes of memory, and open files, of this process."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE"), sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def soak(folder: Path, seconds: float, seed: int) -> dict[str, int]:
+    """Run it, and check what is left on disk: what was done, by worker. AssertionError with all that is wrong."""
+    with tidelog.open(folder, config=CONFIG) as store:
+        run = Soak(store, seed)
+        run.run(seconds)
+        assert not run.failures, "\n".join(run.failures)
+        assert not store.failures
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline and any(folder.rglob("*delete*")):
+            time.sleep(0.1)  # what is deleted goes after a delay, in the background
+    findings = [str(finding) for finding in verify_log_directory(folder)]
+    assert not findings, "\n".join(findings)
+    return run.done
+
+
+def main() -> None:
+    """From the command line."""
+    parser = argparse.ArgumentParser(description="A store under load, everything at once.")
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    options = parser.parse_args()
+    print(f"seed {options.seed}, {options.seconds:.0f} s")  # noqa: T201
+    with tempfile.TemporaryDirectory(prefix="tidelog-soak-") as folder:
+        done = soak(Path(folder) / "data", options.seconds, options.seed)
+    print("; ".join(f"{name} {count:,}" for name, count in sorted(done.items())) + "; all is in order")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

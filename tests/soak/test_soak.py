@@ -1,0 +1,18 @@
+"""A minute of the soak; `make soak` goes on for ten."""
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.soak.soak import soak
+
+SECONDS = float(os.environ.get("TIDELOG_SOAK_SECONDS", "60"))
+ONCE_AT_LEAST = {"append", "append_many", "write", "read", "read_columns", "follow", "change_topics", "alter"}
+
+
+@pytest.mark.slow
+def test_everything_at_once(tmp_path: Path) -> None:
+    done = soak(tmp_path / "data", SECONDS, random.randrange(1 << 30))
+    assert done.keys() == ONCE_AT_LEAST
