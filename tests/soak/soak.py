@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-import tidelog
+from tidelog.disk.file_pool import FilePool
 from tidelog.errors import LogClosedError, OffsetOutOfRangeError, UnknownTopicError
 from tidelog.inspection import verify_log_directory
 from tidelog.store import Store
@@ -32,7 +32,9 @@ WEAK = {**KEPT, "flush.messages": 1000, "flush.ms": 50}
 SETTLED = 0.3
 """The share of the time after which memory and open files are looked at for the first time."""
 MAX_GROWTH_BYTES = 48 << 20
+MAX_OPEN = 60
 MAX_MORE_FILES = 40
+"""Beside the pool: files that are written to, of topics that come and go, and what a reader holds."""
 MAX_KEPT_RECORDS = 400_000
 """The model holds what it wrote; from there on writers only go on in the topic that forgets."""
 
@@ -211,7 +213,8 @@ def footprint() -> tuple[int, int]:
 
 def soak(folder: Path, seconds: float, seed: int) -> dict[str, int]:
     """Run it, and check what is left on disk: what was done, by worker. AssertionError with all that is wrong."""
-    with tidelog.open(folder, config=CONFIG) as store:
+    # Few files, so that the pool is full long before it is looked at for the first time.
+    with Store.open(folder, config=CONFIG, pool=FilePool(max_open=MAX_OPEN)) as store:
         run = Soak(store, seed)
         run.run(seconds)
         assert not run.failures, "\n".join(run.failures)
