@@ -2,6 +2,7 @@
 
 TIDELOG_REQUIRE_KERNEL=1   a failed compile is an error (CI and `make` set it)
 TIDELOG_SANITIZE=1         compile with AddressSanitizer and UndefinedBehaviorSanitizer (`make fuzz`)
+TIDELOG_OPTIMIZE=0         compile quickly and not for speed: for tests of what is in a package
 """
 
 import os
@@ -24,7 +25,7 @@ SANITIZE = ["-fsanitize=address,undefined", "-O1", "-g", "-fno-omit-frame-pointe
 
 def kernel_extensions() -> list[Extension]:
     """One extension for each kernel source that has a .pxd beside it."""
-    flags = SANITIZE if os.environ.get("TIDELOG_SANITIZE") == "1" else ["-O3", "-g0"]
+    flags = SANITIZE if os.environ.get("TIDELOG_SANITIZE") == "1" else [f"-O{os.environ.get('TIDELOG_OPTIMIZE', '3')}", "-g0"]
     link_flags = SANITIZE[:1] if os.environ.get("TIDELOG_SANITIZE") == "1" else []
     sources = sorted(path.with_suffix(".py") for path in KERNEL.glob("*.pxd"))
     extensions = [
@@ -32,7 +33,7 @@ def kernel_extensions() -> list[Extension]:
         for path in sources
     ]
     built: list[Extension] = cythonize(  # type: ignore[no-untyped-call]
-        extensions, compiler_directives=DIRECTIVES, build_dir="build/cython", quiet=True
+        extensions, compiler_directives=DIRECTIVES, build_dir="build/cython", quiet=True, nthreads=os.cpu_count() or 0
     )
     for extension in built:
         # Set here, since cythonize drops it: without a compiler the build goes on with the sources alone.
@@ -40,4 +41,4 @@ def kernel_extensions() -> list[Extension]:
     return built
 
 
-setup(ext_modules=kernel_extensions())
+setup(ext_modules=kernel_extensions(), options={"build_ext": {"parallel": os.cpu_count()}})

@@ -7,6 +7,7 @@
     │   │   ├── InvalidRecordError           its records do not parse, or are not as many as declared
     │   │   └── DecompressionError           its payload is not what its codec promises
     │   ├── CorruptFileError                 a checkpoint or metadata file that does not parse
+    │   ├── MalformedRecordError             a record of an internal topic that is not in Kafka's schema
     │   └── DamagedLogError                  damage that no crash explains; opening changes nothing
     ├── UnsupportedError (ValueError)        well formed perhaps, but nothing that Kafka 4.x defines
     │   ├── UnsupportedMagicError            a record format other than 0, 1, 2
@@ -29,11 +30,24 @@
     │   ├── InvalidProducerEpochError        a producer that was fenced by a newer epoch
     │   ├── InvalidTxnStateError             a batch outside of the transaction that its producer has open
     │   └── CoordinatorFencedError           a transaction marker from a coordinator that was replaced
+    ├── ProducerFencedError (RuntimeError)   a transaction whose id somebody else has taken since
+    ├── TransactionError (RuntimeError)      a transaction that is over, or cannot do what it is asked for
+    │   └── UnfinishedTransactionError       decided and durable, but not all of its markers could be written yet
+    ├── InvalidGroupError (ValueError)       a group, its topics, or a position of it, that cannot be
+    ├── GroupInUseError (RuntimeError)       a group that has a live member already
+    ├── NoOffsetForPartitionError (LookupError)  no position of a group, and no rule where to begin
+    ├── ReadOnlyStoreError (OSError)         something to be written through a store that was opened to be read
     ├── BatchTooLargeError (ValueError)      a batch to be read that is larger than the caller allows
     ├── OffsetOutOfRangeError (LookupError)  an offset that the log does not have, not any more or not yet
+    ├── DataLossError (LookupError)          records that a query was to read, and that are not there any more
+    ├── UnknownPastError (LookupError)       a state, or a history, of which compaction or retention has taken records away
     ├── StorageError (OSError)               the operating system refused; nothing acknowledged is lost
     │   ├── DiskFullError                    no space, or no quota, left
     │   └── LogFailedError                   after a failed fsync or roll-back a log takes no more writes
+    ├── StagingError (OSError)               a staging directory, or a file in it, that is not what it should be
+    ├── JobFailedError (RuntimeError)        a job on Spark that could not be finished; what it would have changed is as it was
+    ├── CleaningAbortedError (RuntimeError)  a compaction that was told to stop; nothing of its last step was changed
+    ├── NullKeysError (ValueError)           records without key in a log that is to be compacted; nothing was changed
     ├── LogClosedError (ValueError)          a log, or a store, that was closed
     ├── InconsistentTopicIdError (ValueError)  a partition of another topic with the same name
     ├── RepairError (ValueError)             a repair that cannot be done as asked, or not any more
@@ -115,6 +129,10 @@ class DecompressionError(CorruptBatchError):
 
 class CorruptFileError(CorruptError):
     """A checkpoint or metadata file that does not parse."""
+
+
+class MalformedRecordError(CorruptError):
+    """A key or value in one of Kafka's internal topics that is not what its version promises."""
 
 
 class UnsupportedError(TidelogError, ValueError):
@@ -242,6 +260,34 @@ class CoordinatorFencedError(RefusedBatchError):
     kafka_error = "TRANSACTION_COORDINATOR_FENCED"
 
 
+class ProducerFencedError(TidelogError, RuntimeError):
+    """A transaction whose transactional id was taken by somebody else since: nothing more can be done with it."""
+
+
+class TransactionError(TidelogError, RuntimeError):
+    """A transaction that is over, or that cannot do what it is asked for."""
+
+
+class UnfinishedTransactionError(TransactionError):
+    """A transaction is decided, and that is durable, but not all of its markers could be written yet. They will be."""
+
+
+class InvalidGroupError(TidelogError, ValueError):
+    """A name that no group can have, topics or partitions that are none, or a position that cannot be committed."""
+
+
+class GroupInUseError(TidelogError, RuntimeError):
+    """A group has a live member in this process already."""
+
+
+class NoOffsetForPartitionError(TidelogError, LookupError):
+    """A group has no position in a partition, and `auto.offset.reset` is none."""
+
+
+class ReadOnlyStoreError(TidelogError, OSError):
+    """Something was to be written through a store that was opened to be read."""
+
+
 class BatchTooLargeError(TidelogError, ValueError):
     """A batch to be read that is larger than the caller allows."""
 
@@ -262,6 +308,25 @@ class OffsetOutOfRangeError(TidelogError, LookupError):
         self.log_end_offset = log_end_offset
 
 
+class DataLossError(TidelogError, LookupError):
+    """Records that a query was to read, and that are not there any more: expired, trimmed, cut off, or deleted with their topic."""
+
+
+class UnknownPastError(TidelogError, LookupError):
+    """A state as of a point, or a history, of which the log has not everything any more: its cleaner, or retention, took records away.
+
+    `first_offset` is the first offset as of which it can be told, `first_timestamp_ms` the first time; None where that did not come along.
+    """
+
+    first_offset: int | None = None
+    first_timestamp_ms: int | None = None
+
+    def __init__(self, what: str, *, first_offset: int | None = None, first_timestamp_ms: int | None = None, **facts: Any) -> None:
+        super().__init__(what, **facts)
+        self.first_offset = first_offset
+        self.first_timestamp_ms = first_timestamp_ms
+
+
 class StorageError(TidelogError, OSError):
     """The operating system refused. The log is as it was before the call."""
 
@@ -274,6 +339,34 @@ class DiskFullError(StorageError):
 
 class LogFailedError(StorageError):
     """A log that takes no more writes, because an fsync or a roll-back failed; reading goes on. Open it again to recover."""
+
+
+class StagingError(TidelogError, OSError):
+    """A staging directory that is not the driver's, or was given up, or a staged file that is not what its task has written."""
+
+
+class JobFailedError(TidelogError, RuntimeError):
+    """A job on Spark that could not be finished: a worker died, or something went wrong in a task that is no error of ours."""
+
+
+class CleaningAbortedError(TidelogError, RuntimeError):
+    """A compaction that was told to stop: its log is to be truncated or deleted, its settings were changed, or its store is closed."""
+
+
+class NullKeysError(TidelogError, ValueError):
+    """Records without key in a log that is to be compacted, which would drop them. Nothing was changed."""
+
+    def __init__(self, partition: object, *, offsets: tuple[int, ...], count: int, path: str | None = None) -> None:
+        shown = f"{', '.join(map(str, offsets[:10]))}{' …' if count > 10 else ''}"
+        super().__init__(
+            f"{partition} has {count} records without key, at offset {shown}",
+            path=path,
+            hint="drop_null_keys=True drops them, as Kafka does",
+        )
+        self.partition = partition
+        self.offsets = offsets
+        """Where they are, the first 100."""
+        self.count = count
 
 
 class LogClosedError(TidelogError, ValueError):

@@ -7,6 +7,7 @@ their type leaves no doubt: a number is no boolean, a boolean no number, and Non
 
 import operator
 import re
+import sys
 from dataclasses import dataclass
 from typing import Protocol, SupportsIndex
 
@@ -14,6 +15,7 @@ from tidelog.errors import InvalidConfigError
 
 INT_MAX = 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
+DOUBLE_MAX = sys.float_info.max
 
 _BLANKS = "".join(map(chr, range(ord(" ") + 1)))  # what Java trims; other kinds of space are not blank to it
 _COMMA = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
@@ -67,7 +69,7 @@ def to_text(value: Value) -> str:
         return "true" if value else "false"
     if isinstance(value, tuple):
         return ",".join(value)
-    return str(value)
+    return str(value).replace("e+", "E")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,21 +119,30 @@ class Ratio:
 
     def parse(self, value: object) -> float:
         """From a decimal number, with Java's suffix if there is one. NaN, which Kafka lets through, is refused: it compares with none."""
-        if isinstance(value, str):
-            text = _trim(value)
-            if not _DECIMAL.fullmatch(text):
-                raise ValueError
-            number = float(text.rstrip("fFdD"))
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            number = float(value)
-        else:
-            raise ValueError
+        number = _decimal(value)
         if not 0 <= number <= 1:
             raise ValueError
         return number
 
     def __str__(self) -> str:
         return "a number from 0 to 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A double above 0."""
+
+    type_name: str = "double"
+
+    def parse(self, value: object) -> float:
+        """From a decimal number. Kafka takes any, and does nothing sensible with what is not above 0."""
+        number = _decimal(value)
+        if not 0 < number <= DOUBLE_MAX:
+            raise ValueError
+        return number
+
+    def __str__(self) -> str:
+        return "a number above 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +202,17 @@ class AnyOf:
 
     def __str__(self) -> str:
         return f"any of {', '.join(self.names)}, each at most once"
+
+
+def _decimal(value: object) -> float:
+    if isinstance(value, str):
+        text = _trim(value)
+        if not _DECIMAL.fullmatch(text):
+            raise ValueError
+        return float(text.rstrip("fFdD"))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    raise ValueError
 
 
 def _trim(text: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidelog.config.log_config import SETTINGS, LogConfig
-from tidelog.config.setting import INT_MAX, LONG_MAX, LONG_MIN, Kind, Ratio, Setting, Switch, int_from, long_from, to_text
+from tidelog.config.setting import DOUBLE_MAX, INT_MAX, LONG_MAX, LONG_MIN, Kind, Rate, Ratio, Setting, Switch, int_from, long_from, to_text
 from tidelog.errors import InvalidConfigError
 
 _UNITS_MS = {"hours": 60 * 60 * 1000, "minutes": 60 * 1000}
@@ -39,9 +39,21 @@ class StoreConfig:
     log_cleaner_dedupe_buffer_size: int = 128 << 20
     log_cleaner_io_buffer_size: int = 512 << 10
     log_cleaner_io_buffer_load_factor: float = 0.9
+    log_cleaner_io_max_bytes_per_second: float = DOUBLE_MAX
     log_cleaner_backoff_ms: int = 15_000
     producer_id_expiration_ms: int = 86_400_000
     producer_id_expiration_check_interval_ms: int = 600_000
+    tidelog_cleaner_free_space_floor_bytes: int = 1 << 30
+    offsets_topic_num_partitions: int = 50
+    offsets_topic_segment_bytes: int = 100 << 20
+    offsets_retention_minutes: int = 7 * 24 * 60
+    offsets_retention_check_interval_ms: int = 600_000
+    offset_metadata_max_bytes: int = 4096
+    transaction_state_log_num_partitions: int = 50
+    transaction_state_log_segment_bytes: int = 100 << 20
+    transaction_max_timeout_ms: int = 15 * _MINUTE_MS
+    transactional_id_expiration_ms: int = 7 * 24 * 60 * _MINUTE_MS
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = 60 * _MINUTE_MS
     given: frozenset[str] = field(default=frozenset(), compare=False)
     """The names that were set."""
 
@@ -113,9 +125,21 @@ STORE_SETTINGS = (
     _setting("log.cleaner.dedupe.buffer.size", long_from(LONG_MIN), "memory of the offset maps, all together"),
     _setting("log.cleaner.io.buffer.size", int_from(0), "memory of the buffers, all together"),
     _setting("log.cleaner.io.buffer.load.factor", Ratio(), "how full an offset map gets"),
+    _setting("log.cleaner.io.max.bytes.per.second", Rate(), "what all cleaner threads read and write together, at most"),
     _setting("log.cleaner.backoff.ms", long_from(0), "pause when there is nothing to compact"),
     _setting("producer.id.expiration.ms", int_from(1), "how long a silent producer is remembered"),
     _setting("producer.id.expiration.check.interval.ms", int_from(1), "how often silent producers are looked for"),
+    _setting("offsets.topic.num.partitions", int_from(1), "partitions of __consumer_offsets, when it is made"),
+    _setting("offsets.topic.segment.bytes", int_from(1), "size of its segments"),
+    _setting("offsets.retention.minutes", int_from(1), "how long positions are kept of a group without members"),
+    _setting("offsets.retention.check.interval.ms", long_from(1), "how often such positions are looked for"),
+    _setting("offset.metadata.max.bytes", int_from(0), "the largest note that a position may have"),
+    _setting("transaction.state.log.num.partitions", int_from(1), "partitions of __transaction_state, when it is made"),
+    _setting("transaction.state.log.segment.bytes", int_from(1), "size of its segments"),
+    _setting("transaction.max.timeout.ms", int_from(1), "the longest time that a transaction may ask for"),
+    _setting("transactional.id.expiration.ms", int_from(1), "how long a transactional id is kept that nobody uses"),
+    _setting("transaction.remove.expired.transaction.cleanup.interval.ms", int_from(1), "how often such ids are looked for"),
+    _setting("tidelog.cleaner.free.space.floor.bytes", long_from(0), "with less free, what compaction has replaced is removed at once"),
 )
 """Every setting of a store that is not a topic's default."""
 

@@ -5,8 +5,12 @@ descriptors, paths plain strings: a log has thousands of files, and an append a 
 
 Writes go to an explicit position. What is mapped into memory is only ever read: a store through a map on a full disk would kill the
 process instead of raising an error.
+
+A directory may come from somebody else, and a name in it may be anything. So nothing is written, locked or removed through a link, which
+could lead to a file that is none of the directory's, and nobody waits for a pipe.
 """
 
+import contextlib
 import errno
 import fcntl
 import mmap
@@ -23,6 +27,8 @@ from tidelog.errors import LockedError
 Buffer = bytes | bytearray | memoryview
 
 
+MAX_SMALL_FILE_BYTES = 1 << 30
+"""What is read whole has less: checkpoints, settings, snapshots, what a task hands on. A file with a hole can be of any size."""
 _MAX_PARTS = 1024  # the system takes no more in one call
 
 
@@ -47,16 +53,37 @@ class Seen(NamedTuple):
     """By which a file is known again, whatever its name has become."""
 
 
+_sync_data = getattr(os, "fdatasync", os.fsync)
+"""macOS has no call that leaves out the times of a file."""
+
+
 class Disk:
     """The real one. Every method raises `OSError` where the operating system refuses."""
 
     def open(self, path: str, *, write: bool = False) -> int:
-        """Open a file that is there."""
-        return os.open(path, (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC)
+        """Open a plain file that is there."""
+        return _checked_plain(_open_no_link(path, os.O_RDWR | os.O_NONBLOCK) if write else os.open(path, _READING), path)
 
     def create(self, path: str, *, exclusive: bool = True) -> int:
-        """Create a file and open it for reading and writing; it must not be there yet, or is emptied if not `exclusive`."""
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | (os.O_EXCL if exclusive else os.O_TRUNC), 0o644)
+        """Create a file and open it for reading and writing; it must not be there yet, or is emptied if not `exclusive`.
+
+        One that has a second name, as in a backup made of hard links, is not emptied: this name goes, and a new file gets it. It belongs
+        to whom its directory belongs to: what the superuser makes in a broker's directory, the broker has to open.
+        """
+        fd = _open_no_link(path, os.O_RDWR | os.O_CREAT | (os.O_EXCL if exclusive else os.O_NONBLOCK))
+        try:
+            if not exclusive:
+                if os.fstat(fd).st_nlink > 1:
+                    os.unlink(path)
+                    os.close(fd)
+                    fd = _open_no_link(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+                os.ftruncate(fd, 0)
+            if os.geteuid() == 0:
+                _give_to_owner_of(os.path.dirname(path), fd)
+        except BaseException:  # whatever it is: nobody else knows of the descriptor
+            os.close(fd)
+            raise
+        return fd
 
     def close(self, fd: int) -> None:
         """Close a file."""
@@ -84,9 +111,12 @@ class Disk:
             done += more
         return done
 
-    def write(self, fd: int, parts: Sequence[Buffer], position: int) -> None:
-        """Write all parts one behind the other. A write that the system cuts short goes on, or raises what stopped it."""
-        total = sum(map(len, parts))
+    def write(self, fd: int, parts: Sequence[Buffer], position: int, size_bytes: int | None = None) -> None:
+        """Write all parts one behind the other. A write that the system cuts short goes on, or raises what stopped it.
+
+        `size_bytes` is what they have together, if that is known.
+        """
+        total = sum(map(len, parts)) if size_bytes is None else size_bytes
         if len(parts) > _MAX_PARTS:
             parts = [b"".join(parts)]
         done = self.write_some(fd, parts, position)
@@ -107,7 +137,7 @@ class Disk:
 
     def sync(self, fd: int) -> None:
         """Make the bytes and the size of a file durable."""
-        os.fdatasync(fd)
+        _sync_data(fd)
 
     def sync_directory(self, path: str) -> None:
         """Make the names in a directory durable."""
@@ -126,14 +156,17 @@ class Disk:
         os.unlink(path)
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory of files, and make that durable; nothing if it is not there."""
-        try:
-            names = list(self.names(path))
-        except FileNotFoundError:
-            return
-        for name in names:
-            self.remove(f"{path}/{name}")
-        self.remove_directory(path)
+        """Remove a directory of files, and make that durable; nothing if it is not there. Of a link only the link goes."""
+        if self.is_link(path):
+            self.remove(path)
+        else:
+            try:
+                names = list(self.names(path))
+            except FileNotFoundError:
+                return
+            for name in names:
+                self.remove(f"{path}/{name}")
+            self.remove_directory(path)
         self.sync_directory(os.path.dirname(path))
 
     def remove_directory(self, path: str) -> None:
@@ -141,16 +174,25 @@ class Disk:
         os.rmdir(path)
 
     def make_directory(self, path: str) -> None:
-        """Make a directory, and those above it that are missing."""
-        os.makedirs(path, exist_ok=True)
+        """Make a directory, and those above it that are missing. They belong to whom the one belongs to in which they are made."""
+        missing = []
+        while path and not os.path.exists(path):
+            missing.append(path)
+            path = os.path.dirname(path)
+        for new in reversed(missing):
+            os.makedirs(new, exist_ok=True)
+            if os.geteuid() == 0:
+                _give_to_owner_of(os.path.dirname(new), new)
 
     def entries(self, path: str) -> Iterator[Entry]:
-        """What is in a directory, one by one and in no order. What vanishes meanwhile is left out."""
+        """What is in a directory, one by one and in no order. What vanishes meanwhile, or leads nowhere, is left out."""
         with os.scandir(path) as scan:
             for entry in scan:
                 try:
                     status = entry.stat()
-                except FileNotFoundError:
+                except OSError as error:
+                    if error.errno not in (errno.ENOENT, errno.ELOOP):
+                        raise
                     continue
                 yield Entry(entry.name, entry.is_dir(), status.st_size, status.st_mtime_ns)
 
@@ -177,15 +219,15 @@ class Disk:
 
     def open_plain(self, path: str) -> int:
         """Open a file for reading that nobody vouches for: never waits for a pipe, and raises for all but plain files."""
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            os.close(fd)
-            raise OSError(errno.EINVAL, "not a plain file", path)
-        return fd
+        return _checked_plain(os.open(path, _READING), path)
 
     def exists(self, path: str) -> bool:
         """Whether there is such a file or directory."""
         return os.path.exists(path)
+
+    def is_link(self, path: str) -> bool:
+        """Whether the name is a symbolic link, wherever that leads."""
+        return os.path.islink(path)
 
     def mtime_ns(self, path: str) -> int:
         """When a file was last written."""
@@ -194,6 +236,22 @@ class Disk:
     def set_mtime_ns(self, path: str, mtime_ns: int) -> None:
         """Say when a file was last written."""
         os.utime(path, ns=(mtime_ns, mtime_ns))
+
+    def keep_rights(self, path: str, like: str) -> None:
+        """Give a file or a directory the owner, group and mode of another one, whose place it takes; nothing if that is not there.
+
+        What only the superuser may give away stays as it is for others.
+        """
+        try:
+            wanted = os.stat(like)
+        except FileNotFoundError:
+            return
+        found = os.stat(path)
+        with contextlib.nullcontext() if os.geteuid() == 0 else contextlib.suppress(PermissionError):
+            if stat.S_IMODE(found.st_mode) != stat.S_IMODE(wanted.st_mode):
+                os.chmod(path, stat.S_IMODE(wanted.st_mode))
+            if (found.st_uid, found.st_gid) != (wanted.st_uid, wanted.st_gid):
+                os.chown(path, wanted.st_uid, wanted.st_gid)
 
     def map(self, fd: int, size: int) -> mmap.mmap:
         """Map the first `size` bytes for reading."""
@@ -205,8 +263,10 @@ class Disk:
         A lock of the process says to others who has it, but is gone when any descriptor of the file in the process is closed, as by a
         copy of the directory. So, where there is such a thing, its first byte is locked for this descriptor alone.
         """
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = _open_no_link(path, os.O_RDWR | os.O_CREAT)
         try:
+            if os.geteuid() == 0:
+                _give_to_owner_of(os.path.dirname(path), fd)
             if hasattr(fcntl, "F_OFD_SETLK"):
                 fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 0, 1)
                 fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
@@ -218,9 +278,25 @@ class Disk:
                 raise
             holder = _holder_of_lock(fd)
             os.close(fd)
-            who = "another process" if holder is None else f"process {holder}"
-            raise LockedError(f"locked by {who}", path=path, hint="a broker or another program has it open") from error
+            raise _locked(path, holder) from error
         return fd
+
+    def find_lock(self, path: str) -> LockedError | None:
+        """What `lock` would raise now; None if it would not, or if the system does not say. Takes nothing.
+
+        Not for a file that this process has locked: to close a descriptor of it gives the lock back.
+        """
+        if sys.platform != "linux":
+            return None
+        try:
+            fd = os.open(path, _READING)
+        except FileNotFoundError:
+            return None
+        try:
+            kind, holder = _lock_on(fd)
+        finally:
+            os.close(fd)
+        return None if kind == fcntl.F_UNLCK else _locked(path, holder)
 
     def hold(self, fd: int) -> bool:
         """Show others that an open file belongs to a living process, until it is closed; False where that cannot be shown."""
@@ -255,18 +331,25 @@ class Disk:
         return os.stat(path).st_dev
 
     def read_file(self, path: str) -> bytes:
-        """A whole small file."""
+        """A whole small file. One that is far from small is refused before it takes all memory."""
         fd = self.open(path)
         try:
-            return self.read(fd, self.size(fd), 0)
+            size = self.size(fd)
+            if size > MAX_SMALL_FILE_BYTES:
+                raise OSError(errno.EFBIG, f"{os.path.basename(path)} has {size} bytes, which no such file has", path)
+            return self.read(fd, size, 0)
         finally:
             self.close(fd)
 
     def replace_file(self, directory: str, name: str, content: bytes) -> None:
-        """Write a small file so that after a crash there is the old one or the new one, whole: temporary file, sync, rename, sync."""
+        """Write a small file so that after a crash there is the old one or the new one, whole: temporary file, sync, rename, sync.
+
+        The new one has the owner, group and mode of the old one.
+        """
         temporary = f"{directory}/{name}.tmp"
         fd = self.create(temporary, exclusive=False)
         try:
+            self.keep_rights(temporary, f"{directory}/{name}")
             self.write(fd, [content], 0)
             self.sync(fd)
         finally:
@@ -279,8 +362,43 @@ OS = Disk()
 """The disk of this machine."""
 
 
+_READING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+"""A pipe that nobody writes to is opened at once."""
+
 _FLOCK = "hhqqi0q"
 """Type, whence, start, length, process: as the C library of 64-bit Linux has it."""
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    """Open a file that is to be written: by its own name, and not through a link."""
+    try:
+        return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise OSError(errno.ELOOP, f"{os.path.basename(path)} is a link, through which nothing is written", path) from error
+
+
+def _checked_plain(fd: int, path: str) -> int:
+    """The descriptor, if it is that of a plain file."""
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, f"{os.path.basename(path)} is not a plain file", path)
+    return fd
+
+
+def _give_to_owner_of(directory: str, made: int | str) -> None:
+    """Let what was made belong to whom its directory does. Only what is the superuser's is given away, and no file with a second name."""
+    home, found = os.stat(directory or "."), os.stat(made)
+    if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
+        return  # somebody has linked it here, and it may be anybody's
+    if found.st_uid == 0 and (home.st_uid, home.st_gid) != (found.st_uid, found.st_gid):
+        os.chown(made, home.st_uid, home.st_gid)
+
+
+def _locked(path: str, holder: int | None) -> LockedError:
+    who = "another process" if holder is None else f"process {holder}"
+    return LockedError(f"locked by {who}", path=path, hint="a broker or another program has it open")
 
 
 def _holder_of_lock(fd: int) -> int | None:
@@ -288,8 +406,14 @@ def _holder_of_lock(fd: int) -> int | None:
     if sys.platform != "linux":
         return None
     try:
-        answer = fcntl.fcntl(fd, fcntl.F_GETLK, struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 1, 0, 0))
+        kind, holder = _lock_on(fd)
     except OSError:
         return None
+    return holder if kind != fcntl.F_UNLCK else None
+
+
+def _lock_on(fd: int) -> tuple[int, int | None]:
+    """What kind of POSIX lock others have on a file, and which process, if it can be told."""
+    answer = fcntl.fcntl(fd, fcntl.F_GETLK, struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 1, 0, 0))
     kind, _, _, _, holder = struct.unpack(_FLOCK, answer)
-    return holder if kind != fcntl.F_UNLCK and holder > 0 else None
+    return kind, holder if holder > 0 else None

@@ -89,6 +89,15 @@ class LogDirectory:
             _registry[key] = directory
         return directory
 
+    @classmethod
+    def find_owner(cls, path: str, *, disk: Disk = OS) -> LockedError | None:
+        """What `hold` would raise about who owns the directory now; None if nobody is known to. Nothing is taken, or changed."""
+        resolved = os.path.realpath(path)
+        with _registry_lock:
+            if (disk, resolved) in _registry:
+                return LockedError("already open in this process", path=resolved)
+            return disk.find_lock(f"{resolved}/{LOCK}")
+
     def let_go(self) -> None:
         """Give back what `hold` gave, when every log here is closed."""
         if not self._is_owner or not self._is_held:
@@ -104,6 +113,11 @@ class LogDirectory:
     def abandon(self, partition: TopicPartition) -> None:
         """The log could not be opened, and nothing of it was changed."""
         self._unclaim(partition, None)
+
+    @property
+    def was_closed_in_order(self) -> bool:
+        """Whether all logs were, when the directory was taken over; also where it is new."""
+        return self._found.was_clean
 
     def was_clean(self, partition: TopicPartition) -> bool:
         """Whether the log was closed in order the last time. True where the whole directory is new."""

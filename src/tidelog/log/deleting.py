@@ -6,13 +6,14 @@ that a reader in another process can finish. Readers in this process hold the fi
 
 from collections.abc import Iterable, Sequence
 
+from tidelog.config import LONG_MAX
 from tidelog.disk.names import DELETED
-from tidelog.errors import OffsetOutOfRangeError, RefusedBatchError
+from tidelog.errors import CleaningAbortedError, OffsetOutOfRangeError, RefusedBatchError
 from tidelog.log.roll import RollReason
 from tidelog.log.segment import Segment
 from tidelog.log.storage_errors import storage_error
-from tidelog.log.swap import cleaned_to_swap, old_to_deleted, remove_deleted, rename_segment, swap_to_final
-from tidelog.log.view import View
+from tidelog.log.swap import cleaned_to_swap, keep_rights, old_to_deleted, remove_deleted, rename_segment, swap_to_final
+from tidelog.log.view import Bound, View
 from tidelog.log.writing import Writing
 
 
@@ -110,9 +111,9 @@ class Deleting(Writing):
         self._to_remove = [*self._to_remove, *((due_ms, segment) for segment in segments)]
         self.remove_due()
 
-    def remove_due(self) -> None:
-        """Remove the files of deleted segments whose delay has passed."""
-        now_ms = self.clock()
+    def remove_due(self, *, at_once: bool = False) -> None:
+        """Remove the files of deleted segments whose delay has passed; `at_once`: of all."""
+        now_ms = LONG_MAX if at_once else self.clock()
         due = [segment for due_ms, segment in self._to_remove if due_ms <= now_ms]
         self._to_remove = [(due_ms, segment) for due_ms, segment in self._to_remove if due_ms > now_ms]
         for segment in due:
@@ -125,9 +126,14 @@ class Deleting(Writing):
             old = list(old)
             gone = {id(segment) for segment in old}
             view = self.view
-            assert id(view.active) not in gone, "the active segment is never replaced"
+            if not gone <= {id(segment) for segment in view.segments[:-1]}:
+                raise CleaningAbortedError(
+                    "segments that were to be replaced are gone, or take appends", path=self.directory, hint="the log was cut meanwhile"
+                )
             kept = [segment for segment in view.segments if id(segment) not in gone]
             disk = self.pool.disk
+            self.commit.advance(0, self._step_over)
+            keep_rights(disk, new, old[0] if old else view.active)
             try:
                 cleaned_to_swap(disk, self.directory, new)
                 self.view = View.of(sorted([*kept, *new], key=lambda segment: segment.base_offset))
@@ -140,6 +146,15 @@ class Deleting(Writing):
                 if isinstance(error, OSError):
                     raise storage_error(error, self.directory, "replacing segments failed") from error
                 raise
+
+    def _step_over(self) -> None:
+        """A high watermark at the very end of a segment is told as the beginning of the next, before what takes its place has another size.
+
+        Called with the mutex of `commit` held, as whoever moves it has it. Both say the same to a reader, of the old view and of the new.
+        """
+        watermark, view = self._high_watermark, self.view
+        if watermark.base_offset != watermark.offset == view.base_offsets[max(0, view.floor(watermark.offset))]:
+            self._high_watermark = Bound(watermark.offset, watermark.offset, 0)
 
     def _write_checkpoint(self) -> None:
         start = self.log_start_offset

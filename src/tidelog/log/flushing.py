@@ -4,23 +4,28 @@ An acknowledgement needs the `.log` synced; the recovery point moves once indexe
 afterwards, and taken back before anything is cut.
 """
 
+import logging
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 
 from tidelog.config import LONG_MAX
 from tidelog.disk.published_end import PublishedEnd
-from tidelog.errors import LogFailedError, StorageError
+from tidelog.errors import StorageError, TidelogError
 from tidelog.log.log_state import LogState
 from tidelog.log.storage_errors import storage_error
 from tidelog.log.view import Bound
 
+_logger = logging.getLogger(__name__)
 _background = ThreadPoolExecutor(1, "tidelog-flush")
 """Syncs rolled segments of logs that do not wait for the disk."""
 _MAX_TIMER_MS = 86_400_000
 """A timer takes no time without end; who wakes too early goes to sleep again."""
+_RETRY_MS = 1_000
+"""A flush by the clock that could not be done is tried again after so long, at the earliest."""
 
 
 class Flushing(LogState):
@@ -61,24 +66,62 @@ class Flushing(LogState):
             elif self._deadline is None:
                 self._set_deadline()
 
+    def acknowledge(self, end_offset: int) -> None:
+        """See `Log.acknowledge`."""
+        if self.is_closed and self.commit.flushed_end < end_offset:
+            self._check_writable()
+        self._acknowledge(end_offset)
+
+    def sync_ahead(self) -> None:
+        """See `Log.sync_ahead`. What goes wrong fails the log, and is told to whoever waits."""
+        if self._ahead is None or self._ahead.done():
+            end_offset = self.view.end.offset
+            self._ahead = _background.submit(self._flush_unasked, "ahead", partial(self.commit.wait_for, end_offset, self._sync_batches))
+
+    def wait_until_durable(self, end_offset: int) -> None:
+        """See `Log.wait_until_durable`."""
+        if self.commit.flushed_end < end_offset:
+            if self.is_closed:
+                self._check_writable()
+            self._wait_for_disk(end_offset)
+
     def _wait_for_disk(self, end_offset: int) -> None:
         if not self.commit.wait_for(end_offset, self._sync_batches):
             raise StorageError("what was appended has been cut off by a truncation before it was durable", path=self.directory)
 
-    def _set_deadline(self) -> None:
+    def _set_deadline(self, min_ms: int = 1) -> None:
         """Flush when `flush.ms` is over, whether or not anything is appended until then."""
-        left_ms = min(max(1, self._last_flush_ms + self.config.flush_ms - self.clock()), _MAX_TIMER_MS)
+        left_ms = min(max(min_ms, self._last_flush_ms + self.config.flush_ms - self.clock()), _MAX_TIMER_MS)
         self._deadline = threading.Timer(left_ms / 1000, self._keep_deadline)
         self._deadline.daemon = True
         self._deadline.start()
 
     def _keep_deadline(self) -> None:
         self._deadline = None
+        is_done = self._flush_unasked("deadline", self.flush_if_due)
+        is_over = self.is_closed or self.failure is not None or self.commit.flushed_end >= self.view.end.offset
+        if not is_over and self._deadline is None:
+            # Not yet: a clock that is not the wall's; or a refusal, which may pass.
+            self._set_deadline(1 if is_done else _RETRY_MS)
+
+    def _flush_unasked(self, what: str, flush: Callable[[], object]) -> bool:
+        """Flush where nobody waits for the answer: whether that went well. If not, `flush_error` says so until it does.
+
+        After a failed sync the log takes no more writes, and the same holds for what nobody has foreseen.
+        """
         try:
-            if not self.flush_if_due() and not self.is_closed and self.failure is None and self.commit.flushed_end < self.view.end.offset:
-                self._set_deadline()  # a clock that is not the wall's
-        except LogFailedError:
-            pass  # the log knows, and tells whoever writes next
+            flush()
+        except Exception as error:
+            if self.is_closed:
+                return True  # it was closed meanwhile, which flushes
+            if not isinstance(error, (TidelogError, OSError)):
+                self.fail(error)
+            self.flush_errors = {**self.flush_errors, what: error}
+            _logger.warning("%s: flushing in the background failed: %s", self.partition, error)
+            return False
+        if what in self.flush_errors and self.failure is None:
+            self.flush_errors = {other: error for other, error in self.flush_errors.items() if other != what}
+        return True
 
     def _is_flush_due(self) -> bool:
         return self.clock() - self._last_flush_ms >= self.config.flush_ms
@@ -144,6 +187,7 @@ class Flushing(LogState):
             self._flush_up_to(end_offset)
         except OSError as error:
             raise storage_error(error, self.directory, "flushing failed") from error
+        self.flush_errors = {}
 
     def _flush_up_to(self, offset: int) -> None:
         """Make batches, indexes and names below `offset` durable, then move the recovery point there."""
@@ -154,6 +198,8 @@ class Flushing(LogState):
             return  # cut off meanwhile
         view = self.view
         with self._lock:
+            if self.is_closed:
+                return
             # Entries that are pending are written under the lock, the rest does not need it.
             to_sync = [segment for segment in view.segments[max(0, view.floor(start)) :] if segment.base_offset < offset]
             for segment in to_sync:
@@ -167,11 +213,13 @@ class Flushing(LogState):
         if any(segment.base_offset >= start for segment in to_sync):
             self._guard_sync(lambda: self.pool.disk.sync_directory(self.directory))
         with self._lock:
+            if self.is_closed:
+                return  # its directory may be another log's by now
             # If the log was cut and went on in the meantime, what is there now need not be flushed as far.
             self.recovery_point = max(self.recovery_point, min(offset, self.commit.flushed_end))
             self.home.checkpoint_recovery_point(self.partition, self.recovery_point)
 
     def flush_in_background(self, offset: int) -> None:
-        """Flush everything below `offset` some time soon."""
+        """Flush everything below `offset` some time soon. What goes wrong is in `flush_errors`, and tried again with the next roll."""
         self._pending = [task for task in self._pending if not task.done()]
-        self._pending.append(_background.submit(self._flush_up_to, offset))
+        self._pending.append(_background.submit(self._flush_unasked, "roll", partial(self._flush_up_to, offset)))

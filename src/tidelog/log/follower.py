@@ -70,8 +70,8 @@ def first_offset(headers: BatchHeaders) -> int:
 
 
 def roll_base(headers: BatchHeaders, log_end_offset: int) -> int:
-    """The base offset of a segment that would begin with these batches."""
+    """The base offset of a segment that would begin with these batches. Of a legacy format Kafka never asks for the first offset."""
     base = int(headers.base_offset[0])
-    if base < 0 and int(headers.magic[0]) < 2:
-        base = int(headers.last_offset[0]) - MAX_RELATIVE_OFFSET
+    if int(headers.magic[0]) < 2:
+        base = int(headers.last_offset[-1]) - MAX_RELATIVE_OFFSET
     return max(base, log_end_offset)

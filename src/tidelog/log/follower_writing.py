@@ -50,7 +50,7 @@ class FollowerWriting(Rolling):
         try:
             self.epochs.assign_many(epoch_starts(room))
             if effects:
-                self._index_aborted(active, effects)
+                self._announce(active, effects)
             active.append_batches([data], room)
             if effects:
                 self._apply(effects)

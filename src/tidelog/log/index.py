@@ -21,7 +21,7 @@ class Index:
 
     entry_size: ClassVar[int]
 
-    __slots__ = ("_map", "_pool", "_tail", "_writer", "base_offset", "found_bytes", "slots")
+    __slots__ = ("_map", "_pool", "_tail", "_writer", "base_offset", "found_bytes", "is_crowded", "slots")
 
     def __init__(self, pool: FilePool, path: str, base_offset: int, *, size_bytes: int = 0) -> None:
         self._pool = pool
@@ -33,6 +33,8 @@ class Index:
         self.slots = size_bytes // self.entry_size
         """Room for entries: all there is in a file that was found, `segment.index.bytes` in an active one."""
         self._tail: tuple[int, bytes] = (self.slots, b"")
+        self.is_crowded = False
+        """Whether so many entries are pending that they should be written before another append."""
 
     @property
     def path(self) -> str:
@@ -89,19 +91,22 @@ class Index:
                 self._writer = self._open_or_create()
             self._pool.disk.write(self._writer.fd, [pending], written * self.entry_size)
             self._tail = (written + len(pending) // self.entry_size, b"")
+        self.is_crowded = False
 
     def _append(self, entry: bytes) -> None:
         written, pending = self._tail
         self._tail = (written, pending + entry)
+        self.is_crowded = len(pending) + len(entry) >= PENDING_ENTRIES * self.entry_size
 
     def make_room(self) -> None:
         """Write what is pending if there is much of it; called before an append, which a full disk then refuses whole."""
-        if len(self._tail[1]) >= PENDING_ENTRIES * self.entry_size:
+        if self.is_crowded:
             self.write_pending()
 
     def _keep(self, entries: int) -> None:
         """Drop all entries from number `entries` on. The file keeps its size, so that no reader falls off the end of its map."""
         written, pending = self._tail
+        self.is_crowded = False
         if entries >= written:
             self._tail = (written, pending[: (entries - written) * self.entry_size])
             return

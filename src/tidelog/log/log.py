@@ -14,7 +14,6 @@ end: no reader sees what a power cut could take back. A weaker setting lets it f
 """
 
 import os
-import time
 import warnings
 from collections.abc import Callable, Sequence
 from random import Random
@@ -25,25 +24,23 @@ from uuid import UUID
 from tidelog.config import LogConfig
 from tidelog.disk.disk import Buffer
 from tidelog.disk.file_pool import SHARED, FilePool
+from tidelog.errors import ForkedError
 from tidelog.log.append_info import AppendInfo
 from tidelog.log.load_report import LoadReport, Progress
 from tidelog.log.log_reading import LogReading
-from tidelog.log.log_upkeep import LogUpkeep
+from tidelog.log.log_upkeep import LogUpkeep, not_minding
 from tidelog.log.maintenance import Maintenance
 from tidelog.log.opening import Opening
+from tidelog.log.producer_stamp import ProducerStamp
 from tidelog.log.read_only import ReadOnlyLog, open_read_only
 from tidelog.log.segment import Segment
+from tidelog.record.kernel.clock import wall_clock
 
 Clock = Callable[[], int]
 Settings = LogConfig | dict[str, Any] | None
 
 DEFAULT_PRODUCER_ID_EXPIRATION_MS = 86_400_000
 """Kafka's `producer.id.expiration.ms`: how long a producer that is silent is remembered, by the time of its last batch."""
-
-
-def wall_clock() -> int:
-    """Milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
 
 
 class Log(LogReading, LogUpkeep):
@@ -58,6 +55,7 @@ class Log(LogReading, LogUpkeep):
         self.load_report = report
         """What opening found and did."""
         self.partition = writing.partition
+        self.while_cut = not_minding
 
     @overload
     @classmethod
@@ -177,17 +175,45 @@ class Log(LogReading, LogUpkeep):
 
     # Writing
 
-    def append(self, batch: Buffer, *, leader_epoch: int | None = None, origin: Literal["client", "coordinator"] = "client") -> AppendInfo:
-        """Append one batch as the leader: offsets are assigned. Returns when it is as durable as the log's settings ask for."""
-        return self._state.append(_as_view(batch), leader_epoch, origin)
+    def append(
+        self, batch: Buffer, *, leader_epoch: int | None = None, origin: Literal["client", "coordinator"] = "client", wait: bool = True
+    ) -> AppendInfo:
+        """Append one batch as the leader: offsets are assigned. Returns when it is as durable as the log's settings ask for.
 
-    def append_run(self, batches: Sequence[Buffer] | Buffer, *, leader_epoch: int | None = None) -> list[AppendInfo]:
+        Without `wait` it returns once the batch is written: readers see it, and it is safe, when `wait_until_durable` says so.
+        """
+        return self._state.append(memoryview(batch) if batch.__class__ is bytes else _as_view(batch), leader_epoch, origin, wait=wait)
+
+    def append_record(self, key: bytes | None, value: bytes | None, headers: bytes, timestamp_ms: int) -> AppendInfo:
+        """Append one record as a batch of its own, as `append` of that batch would. `headers` is their encoded list (`NO_HEADERS`)."""
+        return self._state.append_record(key, value, headers, timestamp_ms)
+
+    def append_run(
+        self,
+        batches: Sequence[Buffer] | Buffer,
+        *,
+        leader_epoch: int | None = None,
+        wait: bool = True,
+        stamp: ProducerStamp | None = None,
+    ) -> list[AppendInfo]:
         """Append batches one by one, with the same outcome as `append` for each, but faster.
 
         They come in a list, or one behind the other in one buffer. If one is refused, those before it are in the log, and the error has
-        their answers as `appended`.
+        their answers as `appended`. For `wait` see `append`. A `stamp` makes batches without a producer part of its transaction.
         """
-        return self._state.append_run(batches, leader_epoch)
+        return self._state.append_run(batches, leader_epoch, wait=wait, stamp=stamp)
+
+    def acknowledge(self, end_offset: int) -> None:
+        """Wait as long as the log's settings ask for, as an append up to an offset does that waits."""
+        self._state.acknowledge(end_offset)
+
+    def sync_ahead(self) -> None:
+        """Have the disk begin with what was written, in another thread: who waits for it afterwards waits less."""
+        self._state.sync_ahead()
+
+    def wait_until_durable(self, end_offset: int) -> None:
+        """Return when every record below an offset is on disk, whatever the log's settings ask for. Indexes may be behind."""
+        self._state.wait_until_durable(end_offset)
 
     def append_as_follower(self, batches: Buffer, *, leader_epoch: int | None = None) -> AppendInfo | None:
         """Append batches with the offsets and epochs they have, in one write. A batch cut off at the end is left out; None if all is.
@@ -206,11 +232,13 @@ class Log(LogReading, LogUpkeep):
 
     def truncate_to(self, offset: int) -> bool:
         """Drop everything at or above an offset; False if there is nothing. A batch that holds it goes as a whole."""
-        return self._state.truncate_to(offset)
+        with self.while_cut(offset):
+            return self._state.truncate_to(offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop everything; the next offset is `offset`."""
-        self._state.truncate_fully_and_start_at(offset)
+        with self.while_cut(offset):
+            self._state.truncate_fully_and_start_at(offset)
 
     def delete_records_before(self, offset: int) -> int:
         """Move the log start offset up to `offset`, or to the high watermark for -1: the new start. Segments go with the next retention."""
@@ -250,12 +278,14 @@ class Log(LogReading, LogUpkeep):
 
     def __del__(self) -> None:
         state = getattr(self, "_state", None)
-        if state is not None and not state.is_closed:
+        if state is not None and not state.is_closed and not isinstance(state.failure, ForkedError):
             warnings.warn(
                 f"{self!r} was dropped without being closed: it will be recovered when it is opened", ResourceWarning, stacklevel=2
             )
 
     def __repr__(self) -> str:
+        if isinstance(self.failure, ForkedError):
+            return f"Log({self.partition}, of the process that this one was forked from)"
         return f"Log({self.partition}, offsets {self.log_start_offset} to {self.log_end_offset}, {len(self.segments)} segments)"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, Protocol
 
 from tidelog.disk.names import TopicPartition
-from tidelog.errors import LogClosedError, OffsetOutOfRangeError
+from tidelog.errors import CorruptBatchError, LogClosedError, OffsetOutOfRangeError
 from tidelog.log import time_lookup
 from tidelog.log.aborted import aborted_in
 from tidelog.log.fetched import Fetched
@@ -120,8 +120,12 @@ class LogReading:
         """Look what others have done to the log. The owner of a log knows."""
 
     def is_outdated(self, fetched: Fetched) -> bool:
-        """Whether what was fetched is no longer what the log has there. For its owner's readers it always is."""
-        return False
+        """Whether what was fetched is no longer what the log has there: it was cut while it was read, and went on differently."""
+        try:
+            again = self.fetch(fetched.offset, max(1, len(fetched.data)), isolation="log_end")
+        except OffsetOutOfRangeError:
+            return True
+        return again.data != fetched.data
 
     def fetch(
         self,
@@ -159,6 +163,11 @@ class LogReading:
                 tries += 1
                 self._look_again(view, error, tries)
                 continue
+            except CorruptBatchError:
+                tries += 1
+                if state.view is view or tries > _MAX_TRIES:
+                    raise
+                continue  # it was cut under the reader, who looked at what is not there any more
             if found is None:
                 return Fetched(b"", offset, bound.base_offset, bound.position, False, start, watermark.offset, end_offset)
             segment, (data, position, is_incomplete) = found

@@ -28,7 +28,7 @@ from tidelog.log.segment import Segment
 from tidelog.log.segment_base import SegmentEnd
 from tidelog.log.segment_read import find_offset
 from tidelog.log.storage_errors import storage_error
-from tidelog.log.view import Bound, View
+from tidelog.log.view import Bound, ForkedView, View, forked
 from tidelog.record.survey import Scratch
 
 
@@ -72,8 +72,11 @@ class LogState:
         """Of segments that were deleted or replaced since, less what replaced them."""
         self.flush_stats = (0, 0.0, 0.0)
         """Syncs of `.log` files: how many, how long together, the longest, in milliseconds. Replaced whole."""
+        self.flush_errors: dict[str, Exception] = {}
+        """What is in the way of flushes that nobody waits for, by kind. Replaced whole."""
         self._deadline: threading.Timer | None = None
-        self._pending: list[Future[None]] = []
+        self._pending: list[Future[Any]] = []
+        self._ahead: Future[Any] | None = None
         self._to_remove: list[tuple[int, Segment]] = []
         """Deleted segments, with the time at which their files go."""
         self._take_settings(config)
@@ -90,6 +93,7 @@ class LogState:
         """What is worked out from the settings once."""
         self.config = config
         self._limits = RollLimits(config.segment_size_limit, config.max_segment_ms)
+        self.view.active.headroom = None
         self._takes_plain = config.compression_type in ("producer", "uncompressed")
         self._waits_for_disk = config.flush_messages < LONG_MAX or config.flush_ms < LONG_MAX
 
@@ -107,11 +111,12 @@ class LogState:
     # Failure
 
     def disown(self) -> None:
-        """In a forked child: the log is its parent's. Nothing is written any more; locks may be held by threads that do not exist here."""
+        """In a forked child: the log is its parent's. Nothing is read or written; locks may be held by threads that do not exist here."""
         self._lock = threading.Lock()
         self.commit = GroupCommit(self.commit.flushed_end)
-        self._pending = []  # the thread that would do it does not exist either
-        self.failure = ForkedError("opened before this process was forked", path=self.directory, hint="open it in the child")
+        self._pending, self._ahead = [], None  # the thread that would do it does not exist either
+        self.failure = forked(self.directory)
+        self.view = ForkedView.instead_of(self.view, self.directory)
 
     def _check_writable(self) -> None:
         if self.is_closed:
@@ -147,8 +152,13 @@ class LogState:
         """Cut off what an interrupted append left. If that fails, nobody knows what the file has."""
         self._guard_sync(self.view.active.settle)
 
-    def _index_aborted(self, active: Segment, effects: Sequence[Effect]) -> None:
-        """Write down aborted transactions, before their markers: an entry too many can be taken back, a marker cannot."""
+    def _announce(self, active: Segment, effects: Sequence[Effect]) -> None:
+        """Say what batches will change, before they are written.
+
+        Aborted transactions are written down, since an entry too many can be taken back, and a marker cannot. Those that begin are open
+        from now on: once a batch is written another thread may sync it and show it to readers, who have to know what is not for them.
+        """
+        self.producers.announce(effects)
         for entry in self.producers.aborted_by(effects):
             active.txn_index.append(entry)
 
@@ -178,6 +188,7 @@ class LogState:
         try:
             active.settle()
             if effects:
+                self.producers.take_back(effects)
                 active.txn_index.truncate_to(end[0])
             self._restore_epochs(epochs)
         except BaseException as second:
@@ -207,8 +218,11 @@ class LogState:
     @property
     def last_stable(self) -> Bound:
         """The first offset that readers of committed records do not see, with its place: no further than the first open transaction."""
-        watermark = self.high_watermark
-        first = self.producers.first_unstable_offset(watermark.offset)
+        while True:
+            watermark = self.high_watermark
+            first = self.producers.first_unstable_offset(watermark.offset)
+            if self.high_watermark.offset == watermark.offset:
+                break  # otherwise a transaction that ends between the two may have been forgotten
         if first is None or first >= watermark.offset:
             return watermark
         view = self.view

@@ -1,8 +1,16 @@
 """What the keeper of many logs does to each of them by the clock, and asks about it. Nothing here flushes or rolls unasked."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 from tidelog.log.maintenance import Maintenance
+from tidelog.log.producers import ProducerEntry
+
+
+def not_minding(offset: int) -> AbstractContextManager[None]:
+    """What is done about a cut where nobody minds."""
+    return nullcontext()
 
 
 class FlushStats(NamedTuple):
@@ -26,10 +34,18 @@ class LogUpkeep:
 
     _state: Maintenance
 
+    while_cut: Callable[[int], AbstractContextManager[None]]
+    """Entered before the log is truncated to an offset, and left afterwards. Its keeper sets it: what was cleaned may lie above."""
+
     @property
     def failure(self) -> BaseException | None:
         """Why it takes no more writes; None while it does."""
         return self._state.failure
+
+    @property
+    def flush_error(self) -> Exception | None:
+        """What went wrong with a flush in the background and was not done since; None if nothing. `failure` is set too if it is final."""
+        return next(iter(self._state.flush_errors.values()), None)
 
     def flush_if_due(self) -> bool:
         """Flush if `flush.ms` has passed since the last time and there is something to flush: whether it did."""
@@ -47,9 +63,9 @@ class LogUpkeep:
         """Forget producers that have been silent for too long: how many."""
         return self._state.expire_producers()
 
-    def remove_deleted(self) -> int:
-        """Remove the files of deleted segments whose delay has passed: how many segments."""
-        return self._state.remove_deleted()
+    def remove_deleted(self, *, at_once: bool = False) -> int:
+        """Remove the files of deleted segments whose delay has passed: how many segments. With `at_once` the delay does not matter."""
+        return self._state.remove_deleted(at_once=at_once)
 
     @property
     def deleted_bytes(self) -> int:
@@ -60,6 +76,20 @@ class LogUpkeep:
     def producers(self) -> int:
         """How many producers are remembered."""
         return len(self._state.producers.entries)
+
+    @property
+    def producer_entries(self) -> dict[int, ProducerEntry]:
+        """What is remembered of each of them now, by id."""
+        return dict(self._state.producers.entries)
+
+    def producer_entry(self, producer_id: int) -> ProducerEntry | None:
+        """What is remembered of one of them now."""
+        return self._state.producers.entries.get(producer_id)
+
+    @property
+    def open_transactions(self) -> tuple[ProducerEntry, ...]:
+        """The producers that have a transaction open now, by where it begins."""
+        return self._state.producers.with_open_transaction()
 
     @property
     def flush_stats(self) -> FlushStats:

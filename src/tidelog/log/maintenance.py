@@ -71,7 +71,7 @@ class Maintenance(Truncating):
         """Deleted segments, with the time at which their files go."""
         return self._to_remove
 
-    def remove_deleted(self) -> int:
+    def remove_deleted(self, *, at_once: bool = False) -> int:
         """See `LogUpkeep`."""
         if not self._to_remove:
             return 0
@@ -80,7 +80,7 @@ class Maintenance(Truncating):
                 return 0
             waiting = self._to_remove
             try:
-                self.remove_due()
+                self.remove_due(at_once=at_once)
             except OSError as error:
                 self._to_remove = waiting  # to be tried again: those that are gone already do no harm
                 raise storage_error(error, self.directory, "removing deleted segments failed") from error
@@ -90,7 +90,7 @@ class Maintenance(Truncating):
         """See `Log.close`."""
         if self._deadline is not None:
             self._deadline.cancel()
-        for task in self._pending:
+        for task in (*self._pending, *filter(None, (self._ahead,))):
             task.exception()
         is_last = is_clean = False
         try:
@@ -119,7 +119,7 @@ class Maintenance(Truncating):
         finally:
             if is_last:
                 self._published = None
-                for segment in self.view.segments:
+                for segment in self.view[0]:  # by its place: a forked child may close, though it may not look
                     segment.forget()
                 try:
                     self.home.release(self.partition, clean=is_clean)

@@ -95,6 +95,18 @@ class ProducerState:
                 return _taken_in(self.unstable, effects)[1]
         return []
 
+    def announce(self, effects: Iterable[Effect]) -> None:
+        """The batches of a call are about to be written: transactions that begin with them are open before anybody can read them."""
+        started = [effect for effect in effects if effect[1] >= 0]
+        if started:
+            self.unstable = _taken_in(self.unstable, started)[0]
+
+    def take_back(self, effects: Iterable[Effect]) -> None:
+        """They were not written after all."""
+        started = {effect[1] for effect in effects if effect[1] >= 0}
+        if started:
+            self.unstable = tuple(txn for txn in self.unstable if txn.first_offset not in started)
+
     def apply(self, effects: Iterable[Effect]) -> None:
         """The batches of a call are in the log. To apply them twice does no harm."""
         has_transactions = False
@@ -117,6 +129,11 @@ class ProducerState:
     def first_undecided_offset(self) -> int | None:
         """Where the first transaction begins that is open."""
         return self.first_unstable_offset(MAX_INT64)
+
+    def with_open_transaction(self) -> tuple[ProducerEntry, ...]:
+        """The producers that have one, by where it begins. May be called by anyone."""
+        entries = (self.entries.get(txn.producer_id) for txn in self.unstable if txn.last_offset < 0)
+        return tuple(entry for entry in entries if entry is not None and entry.transaction_start >= 0)
 
     def forget_stable(self, high_watermark: int) -> None:
         """Drop transactions whose marker lies below the high watermark."""

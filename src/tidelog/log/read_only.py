@@ -18,11 +18,13 @@ from typing import Any
 from tidelog.config import LogConfig
 from tidelog.disk.file_pool import SHARED, FilePool
 from tidelog.disk.names import parse_partition
-from tidelog.errors import CorruptBatchError, LogNotFoundError, OffsetOutOfRangeError
+from tidelog.errors import CorruptBatchError, LogNotFoundError
 from tidelog.log.fetched import Fetched
 from tidelog.log.log_reading import Isolation, LogReading
+from tidelog.log.producers import ProducerEntry
 from tidelog.log.read_only_segment import ReadOnlySegment
 from tidelog.log.read_only_state import ReadOnlyState
+from tidelog.log.storage_errors import storage_error
 from tidelog.log.time_lookup import MAX_TIMESTAMP, OffsetAndTimestamp
 
 DEFAULT_MAX_BATCH_BYTES = 256 << 20
@@ -116,14 +118,19 @@ class ReadOnlyLog(LogReading):
             return None
         return super().offset_for_time(timestamp_ms, isolation=isolation)
 
-    def is_outdated(self, fetched: Fetched) -> bool:
-        """Whether what a fetch has brought is no longer what the log has there: it was cut under the reader, and went on differently."""
-        self._state.look(again=True)
+    @property
+    def open_transactions(self) -> tuple[ProducerEntry, ...]:
+        """The producers that have a transaction open, as far as readers see, by where it begins. It looks what has changed first."""
+        self.refresh()
         try:
-            again = self.fetch(fetched.offset, max(1, len(fetched.data)), isolation="log_end")
-        except OffsetOutOfRangeError:
-            return True
-        return again.data != fetched.data
+            return self._state.open_transactions()
+        except OSError as error:
+            raise storage_error(error, self.directory, "reading failed") from error
+
+    def is_outdated(self, fetched: Fetched) -> bool:
+        """See `LogReading.is_outdated`. It looks what has changed first."""
+        self._state.look(again=True)
+        return super().is_outdated(fetched)
 
     def close(self) -> None:
         """Let go of the files."""

@@ -56,7 +56,7 @@ class ReadOnlySegment(Segment):
         self.has_index, self.has_time_index = INDEX in files, TIME_INDEX in files
         self.end = SegmentEnd(-1, files[LOG].size_bytes if LOG in files else 0)
         self.created_ms = self.jitter_ms = 0
-        self._writer = self._run = self._first_timestamp_ms = self._age = None
+        self._writer = self._run = self._first_timestamp_ms = self._age = self.headroom = None
         self.is_unsettled = False
         self._newest: TimestampOffset | None = None
         self._sound_bytes = -1

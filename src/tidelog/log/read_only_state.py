@@ -19,6 +19,7 @@ from tidelog.disk.file_pool import FilePool
 from tidelog.disk.names import LOG, LOG_START_OFFSET_CHECKPOINT, REPLICATION_CHECKPOINT, TopicPartition
 from tidelog.disk.published_end import FlushedEnd, Published, look_at_published_end, read_published_end
 from tidelog.errors import DamagedLogError, LogClosedError, LogNotFoundError
+from tidelog.log.producers import ProducerEntry
 from tidelog.log.read_only_checkpoint import Checkpoint
 from tidelog.log.read_only_files import Watch
 from tidelog.log.read_only_listing import Listing
@@ -235,6 +236,12 @@ class ReadOnlyState:
                     place = self.place(view, max(first, self.log_start_offset))
                 self._stable = view, watermark, place
             return self._stable[2]
+
+    def open_transactions(self) -> tuple[ProducerEntry, ...]:
+        """The producers that have a transaction open below the high watermark, by where it begins."""
+        with self._lock:
+            _ = self.last_stable  # brings what is known up to there
+            return self._transactions.producers()
 
     @property
     def has_files(self) -> bool:

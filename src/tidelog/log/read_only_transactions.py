@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from tidelog.disk.disk import Disk
 from tidelog.log.producer_replay import producer_batches, replay
 from tidelog.log.producer_state import ProducerState
-from tidelog.log.producers import Marker, ProducerBatch
+from tidelog.log.producers import Marker, ProducerBatch, ProducerEntry
 from tidelog.log.read_only_index import ReadOnlyTxnIndex
 from tidelog.log.read_only_segment import LearnedTxns
 from tidelog.log.segment import Segment
@@ -58,6 +58,10 @@ class ReadOnlyTransactions:
             state.map_end_offset = bound.offset
         self._state = state
         return state.first_undecided_offset
+
+    def producers(self) -> tuple[ProducerEntry, ...]:
+        """Those that have a transaction open, as of the last look."""
+        return () if self._state is None else self._state.with_open_transaction()
 
 
 def _has_sound_index(segment: Segment) -> bool:

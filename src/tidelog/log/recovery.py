@@ -225,6 +225,7 @@ def write_indexes(disk: Disk, segment: Segment, scanned: ScannedSegment, aborted
         if is_durable:
             aside = f"{segment.directory}/{rebuilt_file(segment.base_offset, kind)}"
             _write(disk, aside, content, is_durable)
+            disk.keep_rights(aside, path)
             disk.rename(aside, path)
         else:
             _write(disk, path, content, is_durable)

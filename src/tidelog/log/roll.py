@@ -75,6 +75,22 @@ def roll_reason(
     return None
 
 
+class Headroom(NamedTuple):
+    """Up to where a segment grows without a reason to roll it, but a full index."""
+
+    size_bytes: int
+    timestamp_ms: int
+    offset: int
+
+
+def headroom(limits: RollLimits, segment: SegmentAge) -> Headroom | None:
+    """The bounds of `roll_reason`, worked out once for a segment whose first batch is known and has a timestamp; None of another one."""
+    base_offset, first_timestamp_ms, _, jitter_ms = segment
+    if first_timestamp_ms is None or first_timestamp_ms < 0:
+        return None
+    return Headroom(limits.segment_bytes, first_timestamp_ms + limits.max_segment_ms - jitter_ms, base_offset + MAX_RELATIVE_OFFSET)
+
+
 def draw_jitter(random: Random, *, segment_jitter_ms: int, segment_ms: int) -> int:
     """What is taken off the age limit of one segment, so that many logs do not roll at once."""
     limit = min(segment_jitter_ms, segment_ms)

@@ -5,7 +5,7 @@ from functools import partial
 from tidelog.disk.names import SEGMENT_KINDS, segment_file
 from tidelog.errors import RecordListTooLargeError
 from tidelog.log.flushing import Flushing
-from tidelog.log.roll import RollReason, roll_reason
+from tidelog.log.roll import RollReason, headroom, roll_reason
 from tidelog.log.segment import Segment
 from tidelog.log.segment_files import create_segment
 from tidelog.log.storage_errors import storage_error
@@ -20,10 +20,21 @@ class Rolling(Flushing):
         if size_bytes > self._limits.segment_bytes:
             raise self._too_large(size_bytes)
         active = self.view.segments[-1]
+        if active.headroom is not None and not active.is_unsettled:
+            most_bytes, newest_ms, last = active.headroom
+            if (
+                active.end[1] + size_bytes <= most_bytes
+                and max_timestamp_ms <= newest_ms
+                and active.base_offset <= last_offset <= last
+                and active.full_index() is None
+            ):
+                return active  # as nearly always; the rest has the words
         try:
             if active.is_unsettled:
                 self._settle()
             reason = self._roll_reason(active, size_bytes, last_offset, max_timestamp_ms, now_ms)
+            if reason is None:
+                active.headroom = headroom(self._limits, active.age)
             return active if reason is None else self._roll(max(first_offset, active.end[0]), now_ms, reason)
         except OSError as error:
             raise storage_error(error, self.directory, "the append failed before anything was written") from error

@@ -45,7 +45,7 @@ class Segment(SegmentBase):
         self._start_run(index_interval_bytes)
         self.created_ms = self.created_ms or created_ms  # a truncation that makes it the last one again does not make it young
         self.jitter_ms = jitter_ms
-        self._age = None
+        self._age = self.headroom = None
         self.end = SegmentEnd(next_offset, self.end[1])
 
     def resume(self, running: TimestampOffset) -> None:
@@ -93,11 +93,12 @@ class Segment(SegmentBase):
         index, time_index, run = self.index, self.time_index, self._run
         assert run is not None, "only the active segment is written to"
         writer = self.writer
-        index.make_room()
-        time_index.make_room()
+        if index.is_crowded or time_index.is_crowded:
+            index.make_room()
+            time_index.make_room()
         position = self.end[1]
         self.is_unsettled = True
-        self.pool.disk.write(writer.fd, parts, position)
+        self.pool.disk.write(writer.fd, parts, position, size_bytes)
         self.end = tuple.__new__(SegmentEnd, (last_offset + 1, position + size_bytes))
         self.is_unsettled = False
         if position == 0:
@@ -205,7 +206,7 @@ class Segment(SegmentBase):
         if self._run is not None:
             self._start_run(self._run.interval_bytes)
         if position == 0:
-            self._first_timestamp_ms = self._age = None
+            self._first_timestamp_ms = self._age = self.headroom = None
             self.created_ms = now_ms
 
     def cut_file(self, position: int) -> None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from tidelog.disk.file_pool import FilePool, OpenFile, PooledFile
 from tidelog.disk.names import INDEX, LOG, TIME_INDEX, TXN_INDEX, segment_file
 from tidelog.log.offset_index import OffsetIndex
-from tidelog.log.roll import SegmentAge
+from tidelog.log.roll import Headroom, SegmentAge
 from tidelog.log.time_index import TimeIndex, TimestampOffset
 from tidelog.log.txn_index import TxnIndex
 from tidelog.record.indexing import IndexRun
@@ -35,6 +35,7 @@ class SegmentBase:
         "file",
         "has_index",
         "has_time_index",
+        "headroom",
         "index",
         "is_unsettled",
         "jitter_ms",
@@ -76,6 +77,8 @@ class SegmentBase:
         """Whether bytes of a failed append may lie behind `end`."""
         self._first_timestamp_ms: int | None = None
         self._age: SegmentAge | None = None
+        self.headroom: Headroom | None = None
+        """Up to where it grows without a roll, once that was worked out; None if that is to be done again."""
 
     def path_of(self, kind: str) -> str:
         """Where one of its files is."""

@@ -13,6 +13,7 @@ from tidelog.config import LogConfig
 from tidelog.disk.disk import Disk
 from tidelog.disk.file_pool import FilePool
 from tidelog.disk.names import CLEANED, INDEX, LOG, TIME_INDEX, TXN_INDEX, segment_file
+from tidelog.errors import DamagedLogError
 from tidelog.log.recovery import scan_segment
 from tidelog.log.roll import MAX_RELATIVE_OFFSET
 from tidelog.log.segment import Segment
@@ -23,8 +24,39 @@ from tidelog.log.txn_index import parse_entries
 _COPY_BYTES = 1 << 20
 
 
+def check_pieces(segment: Segment, end_offset: int | None) -> None:
+    """Raise if a split would not give segments in their order, the last one before `end_offset`, where the next segment begins.
+
+    A batch says its base offset outside of what its CRC covers: one that is far off is damage, and not what a broker has ever written.
+    """
+    least = segment.base_offset
+    for base_offset, position, _ in pieces_of(segment):
+        if base_offset < least or (end_offset is not None and base_offset >= end_offset):
+            raise DamagedLogError(
+                "a batch has an offset that does not belong into its segment",
+                path=segment.file.path,
+                position=position,
+                expected=f"{least} or more" + (f", below {end_offset}" if end_offset is not None else ""),
+                found=base_offset,
+                hint="tidelog verify tells what is wrong, tidelog salvage copies what is sound",
+            )
+        least = base_offset + 1
+
+
 def split_segment(pool: FilePool, segment: Segment, config: LogConfig) -> list[Segment]:
     """Do it, and give back the new segments."""
+    disk = pool.disk
+    new = cleaned_pieces(segment, config)
+    cleaned_to_swap(disk, segment.directory, new)
+    old_to_deleted(disk, segment.directory, [segment])
+    swap_to_final(disk, segment.directory, new)
+    remove_deleted(disk, segment)
+    return new
+
+
+def cleaned_pieces(segment: Segment, config: LogConfig) -> list[Segment]:
+    """The new segments, complete and durable, with their files still named `.cleaned`."""
+    pool = segment.pool
     disk = pool.disk
     new: list[Segment] = []
     pieces = pieces_of(segment)
@@ -45,12 +77,9 @@ def split_segment(pool: FilePool, segment: Segment, config: LogConfig) -> list[S
         mtime_ns = disk.mtime_ns(segment.path_of(LOG))
         for kind in (LOG, INDEX, TIME_INDEX):
             disk.set_mtime_ns(piece.path_of(kind), mtime_ns)
+            disk.keep_rights(piece.path_of(kind), segment.path_of(LOG))
         new.append(piece)
     disk.sync_directory(segment.directory)
-    cleaned_to_swap(disk, segment.directory, new)
-    old_to_deleted(disk, segment.directory, [segment])
-    swap_to_final(disk, segment.directory, new)
-    remove_deleted(disk, segment)
     return new
 
 

@@ -32,6 +32,15 @@ def rename_segment(disk: Disk, segment: Segment, stage: str, kinds: Sequence[str
             segment.restaged(stage)  # from here on that is what it is, whatever becomes of its indexes
 
 
+def keep_rights(disk: Disk, segments: Iterable[Segment], like: Segment) -> None:
+    """Give the files of new segments the owner, group and mode of the one they replace, whoever made them: before step b."""
+    for segment in segments:
+        for kind in SEGMENT_KINDS:
+            path = segment.path_of(kind)
+            if disk.exists(path):
+                disk.keep_rights(path, like.path_of(LOG))
+
+
 def cleaned_to_swap(disk: Disk, directory: str, segments: Iterable[Segment]) -> None:
     """Step b. The caller has synced the files."""
     for segment in sorted(segments, key=lambda segment: segment.base_offset, reverse=True):

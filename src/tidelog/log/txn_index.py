@@ -10,10 +10,12 @@
 what it reads, and stops looking once an entry's last stable offset lies at or behind the end of that.
 """
 
+import errno
 import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from tidelog.disk.disk import MAX_SMALL_FILE_BYTES
 from tidelog.disk.file_pool import FilePool, OpenFile
 
 ENTRY = struct.Struct(">hqqqq")
@@ -75,6 +77,8 @@ class TxnIndex:
         """All of them."""
         if not self.size_bytes:
             return []
+        if self.size_bytes > MAX_SMALL_FILE_BYTES:
+            raise OSError(errno.EFBIG, f"a transaction index of {self.size_bytes} bytes, which no segment has", self.path)
         opened = self._writer or self._pool.open_file(self.path)
         return parse_entries(self._pool.disk.read(opened.fd, self.size_bytes, 0))
 

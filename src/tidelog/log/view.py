@@ -2,8 +2,9 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
+from tidelog.errors import ForkedError
 from tidelog.log.segment import Segment
 
 
@@ -45,3 +46,29 @@ class View(NamedTuple):
         next_offset, size_bytes = active.end
         # Called by its name it would take twice as long, and every read up to the log end comes by here.
         return tuple.__new__(Bound, (next_offset, active.base_offset, size_bytes))
+
+
+class ForkedView(View):
+    """What a forked child has in place of its parent's view: whoever reads by it is told, and those who do not fork look for nothing."""
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise forked(self.directory)
+
+    directory = ""
+    segments: Any = property(_refuse)
+    base_offsets: Any = property(_refuse)
+    active: Any = property(_refuse)
+    end: Any = property(_refuse)
+    floor: Any = _refuse
+
+    @classmethod
+    def instead_of(cls, view: View, directory: str) -> "ForkedView":
+        """In place of a view; the segments are in it, at 0, for who closes them."""
+        forked_view = cls(*view)
+        forked_view.directory = directory
+        return forked_view
+
+
+def forked(directory: str) -> ForkedError:
+    """What a log says to a forked child."""
+    return ForkedError("opened before this process was forked", path=directory, hint="open it in the child")

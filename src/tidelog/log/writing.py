@@ -13,9 +13,11 @@ from tidelog.log.follower_writing import FollowerWriting
 from tidelog.log.leader import Prepared, prepare, timestamp_range
 from tidelog.log.leader_run import PreparedRun, prepare_run, split
 from tidelog.log.producer_checks import check_producer, has_producer_id, next_of_producer
+from tidelog.log.producer_stamp import ProducerStamp, check_unstamped, stamp_run
 from tidelog.log.producer_state import Effect
 from tidelog.log.segment import Segment
 from tidelog.record.kernel.plain_batch import assign_plain
+from tidelog.record.kernel.single_batch import encode_single
 from tidelog.record.layout import HEADER_SIZE
 
 Origin = Literal["client", "coordinator"]
@@ -33,15 +35,49 @@ class Writing(FollowerWriting):
         super().disown()
         self.queue = AppendQueue(self._append_group, self._acknowledge)
 
-    def append(self, batch: memoryview, leader_epoch: int | None, origin: Origin) -> AppendInfo:
+    def append(self, batch: memoryview, leader_epoch: int | None, origin: Origin, *, wait: bool = True) -> AppendInfo:
         """See `Log.append`."""
-        if self.config.is_durable:
+        if wait and self.config.is_durable:
             return self.queue.append(AppendRequest(batch, leader_epoch, origin))
         with self._lock:
             info = self._append_one(batch, leader_epoch, origin, None)
-        if self._waits_for_disk:
+        if wait and self._waits_for_disk:
             self._acknowledge(info[1] + 1)
         return info
+
+    def append_record(self, key: bytes | None, value: bytes | None, headers: bytes, timestamp_ms: int) -> AppendInfo:
+        """See `Log.append_record`. What is made here need not be checked as what a client sends."""
+        config = self.config
+        if not config.is_durable and self._takes_plain and not config.is_append_time:
+            with self._lock:
+                info = self._append_record(key, value, headers, timestamp_ms)
+            if info is not None:
+                if self._waits_for_disk:
+                    self._acknowledge(info[1] + 1)
+                return info
+        return self.append(memoryview(encode_single(crc32c, key, value, headers, timestamp_ms, 0, -1)), None, "client")
+
+    def _append_record(self, key: bytes | None, value: bytes | None, headers: bytes, timestamp_ms: int) -> AppendInfo | None:
+        """Append one record, with the lock held; None if it has to be refused, which the long way has the words for."""
+        self._check_writable()
+        config = self.config
+        now_ms = self.clock()
+        lowest_ms, highest_ms = timestamp_range(config, now_ms)
+        epoch = self._epoch(None)
+        offset = self.view.segments[-1].end[0]
+        batch = encode_single(crc32c, key, value, headers, timestamp_ms, offset, epoch)
+        size_bytes = len(batch)
+        if size_bytes > config.max_message_bytes or not lowest_ms <= timestamp_ms <= highest_ms or (key is None and config.is_compacted):
+            return None
+        active = self._make_room(size_bytes, offset, offset, timestamp_ms, now_ms)
+        epochs = self.epochs
+        before, end = epochs.entries, active.end
+        try:
+            epochs.assign(epoch, offset)
+            active.append((batch,), size_bytes, offset, timestamp_ms)
+        except BaseException as error:
+            self._roll_back(active, end, before, (), error)
+        return tuple.__new__(AppendInfo, (offset, offset, timestamp_ms, -1, size_bytes))
 
     def _append_one(self, batch: memoryview, leader_epoch: int | None, origin: Origin, request: AppendRequest | None) -> AppendInfo:
         """Append one batch, with the lock held; who asked for it knows where it goes before it is written."""
@@ -91,7 +127,7 @@ class Writing(FollowerWriting):
         try:
             epochs.assign(epoch, first)
             if effects:
-                self._index_aborted(active, effects)
+                self._announce(active, effects)
             active.append(parts, size_bytes, last, newest_ms)
             if producer is not None:
                 self.producers.entries[producer[0]] = producer
@@ -119,9 +155,13 @@ class Writing(FollowerWriting):
 
     # Many at once
 
-    def append_run(self, batches: Sequence[Buffer] | Buffer, leader_epoch: int | None) -> list[AppendInfo]:
+    def append_run(
+        self, batches: Sequence[Buffer] | Buffer, leader_epoch: int | None, *, wait: bool = True, stamp: ProducerStamp | None = None
+    ) -> list[AppendInfo]:
         """See `Log.append_run`."""
         items = split(batches)
+        if stamp is not None:
+            check_unstamped(items)
         infos: list[AppendInfo] = []
         end_offset = 0  # behind all that is answered for: the last answer may be a duplicate's
         refusal: TidelogError | None = None
@@ -132,6 +172,8 @@ class Writing(FollowerWriting):
                 run, stop = self._prepare_run(items[len(infos) :] if infos else items, epoch)
                 planned = run.infos()
                 try:
+                    if stamp is not None and len(run):
+                        stamp_run(run, stamp, self.producers)
                     self._append_run(run, epoch)
                 except TidelogError as error:
                     refusal = error
@@ -140,14 +182,17 @@ class Writing(FollowerWriting):
                 if planned:
                     infos += planned
                     end_offset = planned[-1].last_offset + 1
-                if refusal is None and stop is not None:
+                if refusal is None and stop is not None and stamp is not None:
+                    assert isinstance(stop, TidelogError), "without a producer of its own nothing is a duplicate"
+                    refusal = stop
+                elif refusal is None and stop is not None:
                     # By itself, as it would have been appended: a duplicate, or a producer's fault, is seen after the roll.
                     try:
                         infos.append(self._append_one(memoryview(items[len(infos)]), leader_epoch, "client", None))
                         end_offset = max(end_offset, infos[-1].last_offset + 1)
                     except TidelogError as error:
                         refusal = error
-        if infos:
+        if infos and wait:
             self._acknowledge(end_offset)
         if refusal is not None:
             refusal.appended = tuple(infos)  # type: ignore[attr-defined]
@@ -177,7 +222,7 @@ class Writing(FollowerWriting):
             try:
                 self.epochs.assign(epoch, rest.first_offset)
                 if rest.effects:
-                    self._index_aborted(active, rest.effects)
+                    self._announce(active, rest.effects)
                 active.append_batches(rest.parts, rest.headers)
                 if rest.effects:
                     self._apply(rest.effects)

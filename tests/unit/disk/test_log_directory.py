@@ -24,8 +24,9 @@ SET_ASIDE = f"a-3.{'0123456789abcdef' * 2}"
 
 @pytest.fixture(autouse=True)
 def _nothing_left_open() -> Iterator[None]:
+    others, log_directory._registry = log_directory._registry, {}  # of stores that another test has dropped open on purpose
     yield
-    left, log_directory._registry = log_directory._registry, {}
+    left, log_directory._registry = log_directory._registry, others
     assert not left
 
 

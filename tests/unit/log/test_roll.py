@@ -5,9 +5,11 @@ from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.logs import TIME, FakeClock, check_log, follower_batches, numbered, open_log
-from tidelog.log.roll import MAX_RELATIVE_OFFSET, RollLimits, RollReason, SegmentAge, draw_jitter, roll_reason
+from tidelog.log.roll import MAX_RELATIVE_OFFSET, RollLimits, RollReason, SegmentAge, draw_jitter, headroom, roll_reason
 
 LIMITS = RollLimits(segment_bytes=1000, max_segment_ms=500)
 PLAIN: dict[str, Any] = {
@@ -180,3 +182,32 @@ def test_rolled_because_it_was_asked_for(tmp_path: Path) -> None:
         assert old.stat().st_size == 0
         assert Path(log.segments[0].path_of(".timeindex")).stat().st_size == 12
         assert Path(log.segments[1].path_of(".index")).stat().st_size == log.config.segment_index_bytes
+
+
+@given(
+    st.integers(14, 1 << 31),
+    st.integers(1, 1 << 40),
+    st.integers(0, 1 << 40),
+    st.none() | st.integers(-1, 1 << 45),
+    st.integers(0, 1 << 20),
+    st.data(),
+)
+def test_within_the_headroom_nothing_is_rolled(
+    segment_bytes: int, max_segment_ms: int, base_offset: int, first_ms: int | None, jitter_ms: int, data: st.DataObject
+) -> None:
+    limits = RollLimits(segment_bytes, max_segment_ms)
+    age = SegmentAge(base_offset, first_ms, 0, jitter_ms)
+    room = headroom(limits, age)
+    if first_ms is None or first_ms < 0:
+        assert room is None  # by the wall clock, or not known yet
+        return
+    assert room is not None
+    size = data.draw(st.integers(1, segment_bytes - 1))
+
+    def rolls(incoming_bytes: int, timestamp_ms: int, offset: int) -> bool:
+        return roll_reason(limits, age, size, None, incoming_bytes, offset, timestamp_ms, 1 << 50) is not None
+
+    most = (room.size_bytes - size, room.timestamp_ms, room.offset)
+    assert not rolls(*most)
+    for which in range(3):  # one more of anything is too much
+        assert rolls(*(bound + (place == which) for place, bound in enumerate(most)))

@@ -1,6 +1,7 @@
 """Transactions: what readers of committed records see, the last stable offset, the transaction index, and what is left after failures."""
 
 import errno
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -26,6 +27,7 @@ from tests.support.producers import (
 from tidelog.errors import CoordinatorFencedError, DiskFullError, InvalidProducerEpochError, InvalidTxnStateError, RefusedBatchError
 from tidelog.log.log import Log
 from tidelog.log.positions import LATEST
+from tidelog.log.segment import Segment
 from tidelog.log.txn_index import AbortedTxn, collect_aborted, parse_entries
 
 SMALL = {"internal.segment.bytes": 300, "index.interval.bytes": 0}
@@ -49,6 +51,50 @@ def test_committed_records_are_read_once_they_are_committed(config: dict[str, An
         assert log.last_stable_offset == log.high_watermark == 5
         assert committed_numbers(log) == [1, 10, 11, 2]
         assert aborted_on_disk(log) == []
+
+
+@pytest.mark.parametrize("config", [{}, NO_WAIT], ids=["durable", "weak"])
+@pytest.mark.parametrize("how", ["one", "run"])
+def test_what_another_thread_syncs_at_once_is_not_committed_yet(
+    how: str, config: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch is written, and before its thread goes on another one makes the log durable and a third one reads."""
+    seen: list[tuple[int, list[int]]] = []
+    with open_small(tmp_path, config) as log:
+        log.append(sent(9, 0, number=1))
+
+        def then_look(write: Callable[..., None]) -> Callable[..., None]:
+            def write_and_look(segment: Segment, *args: Any) -> None:
+                write(segment, *args)
+                other = threading.Thread(target=log.wait_until_durable, args=(2,))
+                other.start()
+                other.join()
+                seen.append((log.last_stable_offset, committed_numbers(log)))
+
+            return write_and_look
+
+        for name in ("append", "append_batches"):
+            monkeypatch.setattr(Segment, name, then_look(getattr(Segment, name)))
+        if how == "one":
+            log.append(in_txn(1, 0, number=10))
+        else:
+            log.append_run([in_txn(1, 0, number=10)])
+        assert seen == [(1, [1])]
+        monkeypatch.undo()
+        commit(log, 1)
+        assert committed_numbers(log) == [1, 10]
+
+
+@pytest.mark.parametrize("config", [{}, NO_WAIT], ids=["durable", "weak"])
+def test_a_transaction_that_could_not_begin_holds_nobody_up(config: dict[str, Any], tmp_path: Path) -> None:
+    disk = FaultyDisk(QuietDisk())
+    with open_small(tmp_path, config, disk=disk) as log:
+        log.append(sent(9, 0, number=1))
+        disk.fail(1, error=errno.ENOSPC, kind="write", on=".log")
+        with pytest.raises(DiskFullError):
+            log.append(in_txn(1, 0, number=10))
+        log.append(sent(9, 1, number=2))
+        assert (log.last_stable_offset, committed_numbers(log)) == (2, [1, 2])
 
 
 @pytest.mark.parametrize("config", [{}, SMALL, NO_WAIT], ids=["durable", "small", "weak"])

@@ -37,6 +37,19 @@ def test_levels(codec: Compression, levels: list[int]) -> None:
             compress(codec, TEXT, level)
 
 
+def test_a_frame_of_several_blocks_is_not_taken_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """cramjam before 2.14 made such frames, and all but the first block would have been lost, under a correct CRC."""
+    make_frame = cramjam.lz4.compress
+
+    def two_blocks(raw: memoryview, **options: int) -> bytes:
+        frame, half = bytes(make_frame(raw, **options)), len(raw) // 2
+        blocks = [bytes(cramjam.lz4.compress_block(part, store_size=False)) for part in (raw[:half], raw[half:])]
+        return frame[:7] + b"".join(struct.pack("<I", len(block)) + block for block in blocks) + bytes(4)
+
+    monkeypatch.setattr(cramjam.lz4, "compress", two_blocks)
+    assert decompress(Compression.LZ4, compress(Compression.LZ4, TEXT, 12)) == TEXT
+
+
 def test_a_higher_lz4_level_compresses_more_and_nine_is_the_fast_one() -> None:
     words = [b"%x" % (i * 2654435761 % 2**32) for i in range(300)]
     data = b" ".join(random.Random(1).choices(words, k=20_000))

@@ -14,6 +14,7 @@ from pathlib import Path
 
 # In the order of their imports of each other.
 MODULES = (
+    "clock",
     "arena",
     "lz4_frame",
     "zstd_frame",
@@ -28,12 +29,16 @@ MODULES = (
     "encode",
     "legacy",
     "hashing",
+    "offset_map",
     "index_search",
     "seek",
     "survey",
     "assign",
     "plain_batch",
+    "single_batch",
+    "gathering",
     "indexing",
+    "compact",
 )
 
 

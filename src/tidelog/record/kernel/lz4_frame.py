@@ -62,9 +62,13 @@ def compress(payload: Buffer, level: int) -> bytearray:
 def _high_compression_block(raw: memoryview, level: int) -> Buffer:
     """One block, taken out of a frame of its own: cramjam's block call knows the fast compressor only."""
     frame = memoryview(bytes(cramjam.lz4.compress(raw, level=min(max(level, MIN_HIGH_LEVEL), MAX_HIGH_LEVEL))))
-    at = _read_header(frame, True)[0]
+    at, flags, _ = _read_header(frame, True)
     (size,) = _SIZE.unpack_from(frame, at)
-    return raw if size & STORED_BIT else frame[at + 4 : at + 4 + size]
+    end = at + 4 + (size & ~STORED_BIT)
+    behind = end + 4 if flags & BLOCK_CHECKSUM_BIT else end
+    if frame[behind : behind + 4] != END_MARK:  # cramjam before 2.14 made several, and the first alone would lose the rest
+        return bytes(cramjam.lz4.compress_block(raw, store_size=False))
+    return raw if size & STORED_BIT else frame[at + 4 : end]
 
 
 def decompress(payload: memoryview, arena: Arena, max_bytes: int, check_header: bool) -> None:

@@ -78,6 +78,32 @@ cdef bint report_record(
 cdef bint report(
     int64_t* f, int64_t fault, int64_t position, int64_t found, int64_t expected, int64_t batch) noexcept nogil
 
-cdef void copy_bytes(uint8_t* target, int64_t target_at, const uint8_t* source, int64_t source_at, int64_t size) noexcept nogil
+cdef extern from *:
+    """
+    /* Most keys are short: two overlapping words are copied sooner than memcpy is called. */
+    static inline void copy_memory(uint8_t *target, const uint8_t *source, int64_t size) {
+        uint64_t a, b, c, d;
+        if (size > 32 || size < 8) {
+            memcpy(target, source, (size_t)size);
+        } else if (size <= 16) {
+            memcpy(&a, source, 8);
+            memcpy(&b, source + size - 8, 8);
+            memcpy(target, &a, 8);
+            memcpy(target + size - 8, &b, 8);
+        } else {
+            memcpy(&a, source, 8);
+            memcpy(&b, source + 8, 8);
+            memcpy(&c, source + size - 16, 8);
+            memcpy(&d, source + size - 8, 8);
+            memcpy(target, &a, 8);
+            memcpy(target + 8, &b, 8);
+            memcpy(target + size - 16, &c, 8);
+            memcpy(target + size - 8, &d, 8);
+        }
+    }
+    """
+    void copy_memory(uint8_t* target, const uint8_t* source, int64_t size) nogil
+
+cdef inline void copy_bytes(uint8_t* target, int64_t target_at, const uint8_t* source, int64_t source_at, int64_t size) noexcept nogil
 
 cdef inline int64_t wrap64(int64_t number) noexcept nogil

@@ -411,7 +411,7 @@ def report(f: Pointer, fault: int, position: int, found: int, expected: int, bat
 def copy_bytes(target: Pointer, target_at: int, source: Pointer, source_at: int, size: int) -> None:
     """Copy `size` bytes."""
     if cython.compiled:
-        memcpy(target + target_at, source + source_at, size)  # type: ignore[name-defined]  # noqa: F821
+        copy_memory(target + target_at, source + source_at, size)  # type: ignore[name-defined]  # noqa: F821
     else:
         target[target_at : target_at + size] = source[source_at : source_at + size]
 
