@@ -61,7 +61,7 @@ def choose(log: CleanableLog, config: LogConfig, now_ms: int) -> CleaningChoice:
         return CleaningChoice(False, f"cleanup.policy={','.join(config.cleanup_policy) or 'none'} does not have compact")
     first_dirty = first_dirty_offset(log)
     first_uncleanable, limit = first_uncleanable_offset(log, config, first_dirty, now_ms)
-    bound = max((segment.base_offset for segment in log.segments if segment.base_offset <= first_uncleanable), default=first_dirty)
+    bound = bound_below(log, first_uncleanable, first_dirty)
     clean_bytes = sum(segment.size_bytes for segment in log.segments if segment.base_offset < first_dirty)
     cleanable = [segment for segment in log.segments if segment.base_offset < bound and segment.end_offset > first_dirty]
     cleanable_bytes = sum(segment.size_bytes for segment in cleanable)
@@ -74,6 +74,16 @@ def choose(log: CleanableLog, config: LogConfig, now_ms: int) -> CleaningChoice:
     found = CleaningChoice(False, "", first_dirty, first_uncleanable, clean_bytes, cleanable_bytes, must_compact)
     is_eligible, why = _verdict(log, config, found, limit)
     return found._replace(is_eligible=is_eligible, why=why)
+
+
+def choose_bound(log: CleanableLog, choice: CleaningChoice) -> int:
+    """Where a cleaning would end: whole segments only."""
+    return bound_below(log, choice.first_uncleanable_offset, choice.first_dirty_offset)
+
+
+def bound_below(log: CleanableLog, first_uncleanable: int, first_dirty: int) -> int:
+    """The base of the segment that has the first uncleanable offset."""
+    return max((segment.base_offset for segment in log.segments if segment.base_offset <= first_uncleanable), default=first_dirty)
 
 
 def first_dirty_offset(log: CleanableLog) -> int:

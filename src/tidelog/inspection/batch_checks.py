@@ -42,6 +42,8 @@ class Bounds:
     last_offset: int
     """Of the batch before, or one below where the log may begin."""
     last_epoch: int = -1
+    is_falling: bool = False
+    """Whether the batch before had a lower leader epoch than one before it: of a run of such batches only the first is told."""
     has_gaps: bool = False
     """Whether an offset is missing so far, as compaction leaves it."""
 
@@ -87,10 +89,13 @@ def _check_offsets(piece: Piece, bounds: Bounds) -> Iterator[Finding]:
         # What the CRC covers is not to be believed; the base offset lies outside of it.
         last = last.copy()
         last[piece.bad] = first[piece.bad]
-    before = _before(last, bounds)
     # Behind the last batch comes an offset too, and it has to be a number of 64 bits.
     highest = min(base_offset + MAX_RELATIVE_OFFSET, MAX_INT64 - 1)
     limit = highest if bounds.next_base is None else min(highest, bounds.next_base - 1)
+    # An offset that cannot be is told once: the batches behind it are not held against it.
+    is_believable = (last >= base_offset) & (last <= limit)
+    is_held_against = is_believable | (last > MAX_INT64 - 1)  # at the very end of all offsets the next one cannot be right either way
+    before = _before(last if is_held_against.all() else np.where(is_held_against, last, bounds.last_offset), bounds)
     steps = first - before
     is_sound = int(steps.min()) >= 1 and int(first.min()) >= base_offset and int(last.max()) <= limit and bool((first <= last).all())
     if not is_sound:
@@ -102,7 +107,7 @@ def _check_offsets(piece: Piece, bounds: Bounds) -> Iterator[Finding]:
             yield _offset_finding(piece, row, bounds, before, wrapped, below, falls, overflow)
     if not bounds.has_gaps and bool((steps > 1).any()):
         bounds.has_gaps = not headers.may_be_legacy or bool((steps[headers.magic == 2] > 1).any())
-    believable = last[(last >= base_offset) & (last <= limit)] if not is_sound else last
+    believable = last[is_believable] if not is_sound else last
     if len(believable):
         bounds.last_offset = max(bounds.last_offset, int(believable.max()))
 
@@ -200,12 +205,15 @@ def _check_epochs(piece: Piece, headers: BatchHeaders, bounds: Bounds) -> Iterat
         for row in np.flatnonzero(epochs < -1).tolist():
             yield _finding(piece, row, "warning", "epoch-negative", bounds.path, "a leader epoch that cannot be", RECOVERY)
     if lowest == highest:
-        if -1 < highest < bounds.last_epoch:
+        falls_here = -1 < highest < bounds.last_epoch
+        if falls_here and not bounds.is_falling:
             yield _falling(piece, 0, bounds.last_epoch, bounds)
+        bounds.is_falling = falls_here
     else:
         known = np.maximum.accumulate(np.concatenate(([bounds.last_epoch], epochs)))[:-1]
         falls = (epochs >= 0) & (epochs < known)
-        starts = np.flatnonzero(falls & ~np.concatenate(([False], falls[:-1])))
+        starts = np.flatnonzero(falls & ~np.concatenate(([bounds.is_falling], falls[:-1])))
+        bounds.is_falling = bool(falls[-1])
         for row in starts.tolist():
             yield _falling(piece, row, int(known[row]), bounds)
     bounds.last_epoch = max(bounds.last_epoch, highest)

@@ -1,6 +1,6 @@
 """One partition, from its first segment to its last."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tidelog.disk.disk import Disk
@@ -18,6 +18,7 @@ from tidelog.inspection.directory_checks import PartitionFiles
 from tidelog.inspection.finding import NOTHING, RECOVERY, REPAIR, Finding, limited
 from tidelog.inspection.flushed_end_checks import check_flushed_end, load_flushed_end
 from tidelog.inspection.producer_checks import ProducerChecks
+from tidelog.inspection.proofs import Proven
 from tidelog.inspection.segment_checks import LogContext, SegmentChecks
 from tidelog.inspection.side_file_checks import check_metadata, load_checkpoint, load_epochs, load_snapshot
 
@@ -37,6 +38,8 @@ class PartitionChecks:
     end_offset: int = 0
     vanished: list[int] = field(default_factory=list)
     """Segments that were gone when it came to them."""
+    proven: Mapping[int, Proven] = field(default_factory=dict)
+    """Of segments, by base offset, what need not be read again."""
 
     def run(self) -> Iterator[Finding]:
         """All findings about what is in the files."""
@@ -56,6 +59,7 @@ class PartitionChecks:
         snapshots = [offset for offset in self.files.snapshots if offset >= bases[0]]
         known_from = max(bases[0], self._log_start_offset(), epochs.entries[0].start_offset if epochs.entries else 0)
         log = LogContext(self.disk, self.files, self.level, known_from, bounds, ProducerChecks(), epochs, snapshots, self.vanished)
+        log.proven = self.proven
         empty = 0
         first_offset: int | None = None
         for place, base_offset in enumerate(bases):

@@ -166,6 +166,7 @@ class _Repair:
         self.has_changed = True
         fd = self.disk.create(new, exclusive=False)
         try:
+            self.disk.keep_rights(new, f"{self.directory}/{name}")
             self.disk.write(fd, [content], 0)
             self.disk.sync(fd)
         finally:

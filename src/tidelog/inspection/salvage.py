@@ -91,6 +91,7 @@ def _claim_target(disk: Disk, source: str, target: str) -> None:
             error.errno = errno.EEXIST
             raise error
         make_durable_directory(disk, target)
+        disk.keep_rights(target, source)  # whoever could open the old log can open the new one
     except OSError as error:
         if isinstance(error, TidelogError):
             raise

@@ -1,6 +1,6 @@
 """One segment: its `.log` and its indexes in one pass."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,6 +16,7 @@ from tidelog.inspection.index_checks import OffsetIndexChecks, TimeIndexChecks
 from tidelog.inspection.index_entries import OFFSET_LAYOUT, TIME_LAYOUT, hold, read_entries, settled
 from tidelog.inspection.kept_state_checks import check_txn_index, compare_snapshot, compare_txn_index
 from tidelog.inspection.producer_checks import ProducerChecks
+from tidelog.inspection.proofs import Proven
 from tidelog.inspection.record_checks import RecordChecks
 from tidelog.inspection.segment_walk import LARGEST_SEGMENT, SegmentWalk
 from tidelog.inspection.side_file_checks import EpochChecks, load_snapshot, load_txn_index, unreadable
@@ -41,6 +42,8 @@ class LogContext:
     vanished: list[int]
     """Segments that were gone when it came to them."""
     records: RecordChecks = field(default_factory=RecordChecks)
+    proven: Mapping[int, Proven] = field(default_factory=dict)
+    """Of segments, by base offset, what need not be read again."""
 
     def path(self, base_offset: int, kind: str) -> str:
         """A file of a segment."""
@@ -73,6 +76,7 @@ class SegmentChecks:
         self.size_bytes = 0
         self.first_offset: int | None = None
         log.bounds.path, log.bounds.base_offset, log.bounds.next_base = self.path, base_offset, next_base
+        log.bounds.is_falling = False
         self._index: OffsetIndexChecks | None = None
         self._time_index: TimeIndexChecks | None = None
         self._is_trimmed = True
@@ -134,7 +138,8 @@ class SegmentChecks:
         bounds.last_offset = max(bounds.last_offset, self.base_offset - 1)
         checks_crcs = self.log.level != "headers"
         walk_type = SegmentWalk if checks_crcs else HeaderWalk
-        walk = walk_type(self.disk, fd, min(size, LARGEST_SEGMENT), self.base_offset, checks_crcs=checks_crcs)
+        proven = self.log.proven.get(self.base_offset, ()) if checks_crcs else ()
+        walk = walk_type(self.disk, fd, min(size, LARGEST_SEGMENT), self.base_offset, checks_crcs=checks_crcs, proven=proven)
         # Records are parsed where they lie; for everything else headers are enough.
         for part in walk if self.log.level == "records" else joined(walk):
             if isinstance(part, Stretch):
@@ -161,7 +166,7 @@ class SegmentChecks:
         if len(piece.bad):
             yield from check_checksums(piece, self.path)
         yield from check_headers(piece, bounds)
-        if self.log.level == "records":
+        if self.log.level == "records" and not piece.is_proven:
             yield from self.log.records.check(piece, bounds)
         yield from self.log.epochs.check_batches(piece, self.path)
         if self._index is not None:

@@ -8,7 +8,7 @@ Memory is bounded: pieces of two mebibytes, more only for a batch that is larger
 checked without being held. The file may grow or shrink meanwhile.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -32,7 +32,17 @@ CUT_OFF = "the last batch is cut off"
 class SegmentWalk:
     """One walk over one open file. After it, `end` says where the last batch ended."""
 
-    def __init__(self, disk: Disk, fd: int, size_bytes: int, base_offset: int, *, checks_crcs: bool) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        fd: int,
+        size_bytes: int,
+        base_offset: int,
+        *,
+        checks_crcs: bool,
+        proven: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        """`proven` are stretches of whole batches that need not be read again: from where to where, ascending."""
         self.disk = disk
         self.fd = fd
         self.size_bytes = size_bytes
@@ -46,6 +56,7 @@ class SegmentWalk:
         self._may_be_legacy = True
         """Old messages never follow v2 batches, so behind the first of those none is searched for."""
         self._search_of_file = Search(disk, fd, base_offset)
+        self._proven = dict(proven)
 
     def __iter__(self) -> Iterator[Piece | Stretch]:
         if self.size_bytes == 0:
@@ -54,6 +65,10 @@ class SegmentWalk:
         flat = np.empty(len(FIELDS) * WALK_BATCHES, np.int64)
         held = 0  # bytes from `position` on that are in the buffer already
         while self.position < self.size_bytes:
+            if self.position in self._proven:
+                yield from self._pass_over(self._proven.pop(self.position), flat)
+                held = 0
+                continue
             wanted = min(len(buffer), self.size_bytes - self.position)
             if held < wanted:
                 read = self.disk.read_into(self.fd, memoryview(buffer)[held:wanted], self.position + held)
@@ -81,6 +96,25 @@ class SegmentWalk:
                 held -= used
             else:
                 held = 0
+
+    def _pass_over(self, end: int, flat: np.ndarray) -> Iterator[Piece]:
+        """Batches that somebody has looked at: their headers, where they lie. The file may have been cut since; then it is read."""
+        end = min(end, self.disk.size(self.fd))
+        if end <= self.position:
+            return
+        mapped = self.disk.map(self.fd, end)
+        view = memoryview(mapped)
+        try:
+            while self.position < end:
+                headers, error = walk_block(view, self.position, end, flat)
+                if error is not None or len(headers) == 0:
+                    return
+                self.position = self.end = headers.end_position
+                self._note_last_offset(headers, NO_ROWS, len(headers))
+                yield Piece(headers, 0, None, NO_ROWS, is_proven=True)
+        finally:
+            view.release()
+            mapped.close()
 
     def _walk_held(self, view: memoryview, flat: np.ndarray) -> Iterator[Piece | Stretch]:
         """The batches that are whole in memory; `position` moves behind them, and over damage."""

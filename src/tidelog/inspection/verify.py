@@ -9,7 +9,7 @@ of them give findings one by one, take no lock and work on a directory that a br
 """
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike, fspath
 from typing import Literal, get_args
 
@@ -30,6 +30,7 @@ from tidelog.inspection.directory_checks import MAX_OFFSET, PartitionFiles, sort
 from tidelog.inspection.finding import Finding, limited
 from tidelog.inspection.flushed_end_checks import load_flushed_end
 from tidelog.inspection.partition_checks import PartitionChecks, Progress, only_about
+from tidelog.inspection.proofs import Proven
 from tidelog.inspection.side_file_checks import check_metadata, load_epochs, load_snapshot, read_side_file, unreadable
 
 Level = Literal["headers", "everything", "records"]
@@ -55,12 +56,23 @@ def verify(
 class PartitionVerify:
     """One partition directory. After `run` it knows where the log begins and ends."""
 
-    def __init__(self, directory: str, *, level: Level, now_ms: int | None, disk: Disk, progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        directory: str,
+        *,
+        level: Level,
+        now_ms: int | None,
+        disk: Disk,
+        progress: Progress | None = None,
+        proven: Mapping[int, Proven] | None = None,
+    ) -> None:
+        """`proven` says what of which segment somebody else has read, at the same level, and found in order."""
         self.directory = directory.rstrip("/") or "/"
         self.level = level
         self.now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
         self.disk = disk
         self.progress = progress
+        self.proven = proven or {}
         self.first_base: int | None = None
         self.end_offset = 0
 
@@ -68,7 +80,7 @@ class PartitionVerify:
         """All findings."""
         files = PartitionFiles(self.directory)
         yield from limited(self._list(files), by_file=False)
-        checks = PartitionChecks(self.disk, files, self.level, self.now_ms, self.progress)
+        checks = PartitionChecks(self.disk, files, self.level, self.now_ms, self.progress, proven=self.proven)
         yield from checks.run()
         self.first_base, self.end_offset = checks.first_base, checks.end_offset
         if checks.vanished:

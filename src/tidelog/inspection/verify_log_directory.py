@@ -49,30 +49,53 @@ def verify_log_directory(
     Raises `LogNotFoundError` if it is not there; whatever is wrong inside of it is a finding.
     """
     check_level(level)
-    return _verify(fspath(path).rstrip("/") or "/", level, now_ms, disk, progress)
+    return _verify(RootVerify(fspath(path).rstrip("/") or "/", disk), level, now_ms, progress)
 
 
-def _verify(root: str, level: Level, now_ms: int | None, disk: Disk, progress: Progress | None) -> Iterator[Finding]:
-    partitions: list[TopicPartition] = []
-    others: list[str] = []
-    names: set[str] = set()
-    yield from limited(_sort_out(root, disk, partitions, others, names), by_file=False)
-    if META_PROPERTIES in names:
-        yield from _check_meta_properties(disk, f"{root}/{META_PROPERTIES}")
-    if CLEAN_SHUTDOWN in names:
-        yield from _check_clean_shutdown(disk, f"{root}/{CLEAN_SHUTDOWN}")
-    ends: dict[TopicPartition, tuple[int | None, int]] = {}
-    for name in (*sorted(map(str, partitions)), *sorted(others)):
-        checks = PartitionVerify(f"{root}/{name}", level=level, now_ms=now_ms, disk=disk, progress=progress)
+def _verify(root: "RootVerify", level: Level, now_ms: int | None, progress: Progress | None) -> Iterator[Finding]:
+    yield from root.begin()
+    for name in root.partition_names:
+        checks = PartitionVerify(f"{root.path}/{name}", level=level, now_ms=now_ms, disk=root.disk, progress=progress)
         try:
             yield from checks.run()
         except LogNotFoundError:
             continue  # deleted meanwhile, or a link that leads nowhere, which is told above
+        root.note_end(name, checks.first_base, checks.end_offset)
+    yield from root.finish()
+
+
+class RootVerify:
+    """What lies at the root of a log directory. The partitions in between are looked at by whoever asks, in any order."""
+
+    def __init__(self, path: str, disk: Disk) -> None:
+        self.path = path
+        self.disk = disk
+        self.partition_names: list[str] = []
+        """Directories of partitions, also of those that are on their way out; known after `begin`."""
+        self._ends: dict[TopicPartition, tuple[int | None, int]] = {}
+
+    def begin(self) -> Iterator[Finding]:
+        """Names, and the files that say something about the directory."""
+        partitions: list[TopicPartition] = []
+        others: list[str] = []
+        names: set[str] = set()
+        yield from limited(_sort_out(self.path, self.disk, partitions, others, names), by_file=False)
+        if META_PROPERTIES in names:
+            yield from _check_meta_properties(self.disk, f"{self.path}/{META_PROPERTIES}")
+        if CLEAN_SHUTDOWN in names:
+            yield from _check_clean_shutdown(self.disk, f"{self.path}/{CLEAN_SHUTDOWN}")
+        self.partition_names = [*sorted(map(str, partitions)), *sorted(others)]
+
+    def note_end(self, name: str, first_base: int | None, end_offset: int) -> None:
+        """Where the log of a partition begins and ends."""
         partition = parse_partition(name)
         if partition is not None:
-            ends[partition] = checks.first_base, checks.end_offset
-    for name in _CHECKPOINTS:
-        yield from limited(_check_checkpoint(disk, root, name, ends))
+            self._ends[partition] = first_base, end_offset
+
+    def finish(self) -> Iterator[Finding]:
+        """The checkpoints, held against where the logs end."""
+        for name in _CHECKPOINTS:
+            yield from limited(_check_checkpoint(self.disk, self.path, name, self._ends))
 
 
 def _sort_out(root: str, disk: Disk, partitions: list[TopicPartition], others: list[str], names: set[str]) -> Iterator[Finding]:

@@ -26,6 +26,8 @@ class Piece:
     """The bytes under the headers; None if only headers were read, or kept."""
     bad: np.ndarray
     """Rows whose CRC does not match."""
+    is_proven: bool = False
+    """Whether somebody else has looked at their bytes, as closely as was asked for, and has found nothing."""
 
     @property
     def start(self) -> int:

@@ -1,0 +1,242 @@
+"""Build all indexes and producer snapshots of a log anew from its batches: the files that a recovery of the whole log would leave.
+
+Segments are read one by one, by anybody and in any order (`scan_for_index`): that gives offset and time index, and what producers did. Then
+the producers are followed through all of them (`replay_files`), which gives the transaction indexes and the snapshots. Batches are never
+touched. A log with damage inside is refused as a whole: what its batches say is not to be built upon before it is repaired.
+
+Each file is replaced by itself, durably: a crash leaves some old ones and some new ones, and doing it again does the rest.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+
+from tidelog.config import LogConfig
+from tidelog.disk.disk import OS, Disk
+from tidelog.disk.log_directory import LogDirectory
+from tidelog.disk.names import (
+    INDEX,
+    LOG_START_OFFSET_CHECKPOINT,
+    SNAPSHOT,
+    TIME_INDEX,
+    TXN_INDEX,
+    parse_partition,
+    parse_segment_file,
+    segment_file,
+)
+from tidelog.errors import DamagedLogError, LogNotFoundError
+from tidelog.inspection.partition_segments import segments_in
+from tidelog.inspection.repair_state import LogReplay
+from tidelog.inspection.side_file_checks import load_checkpoint
+from tidelog.log.producer_state import ProducerState
+from tidelog.log.producers import Marker, ProducerBatch
+from tidelog.log.recovery import ScannedSegment, ScanSpace, scan_segment
+from tidelog.log.segment import Segment
+
+PRODUCER_EXPIRATION_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class ReindexFacts:
+    """What has to be known of a log besides its batches."""
+
+    directory: str
+    index_interval_bytes: int
+    log_start_offset: int
+    now_ms: int
+    producer_expiration_ms: int = PRODUCER_EXPIRATION_MS
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentIndexed:
+    """What the scan of a segment gave, without the entries."""
+
+    base_offset: int
+    size_bytes: int
+    valid_bytes: int
+    next_offset: int
+    producers: list[ProducerBatch | Marker]
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RebuiltFile:
+    """A file that is not as it should be."""
+
+    name: str
+    why: str
+    """missing, or other content, or not needed."""
+    content: bytes | None
+    """None: it is to be removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReindexReport:
+    """What was built anew, or would be."""
+
+    directory: str
+    dry_run: bool
+    segments: int
+    size_bytes: int
+    changed: tuple[tuple[str, str], ...]
+    """Names of files and what was wrong with them."""
+    note: str | None = None
+
+    def __str__(self) -> str:
+        would = "would be built anew" if self.dry_run else "were built anew"
+        text = f"{self.directory}: {len(self.changed)} files {would}, of {self.segments} segments with {self.size_bytes} bytes"
+        lines = [text, *(f"  {name}: {why}" for name, why in self.changed)]
+        return "\n".join(lines if self.note is None else [*lines, f"  {self.note}"])
+
+
+def reindex(
+    directory: str | PathLike[str],
+    *,
+    config: LogConfig | None = None,
+    dry_run: bool = False,
+    now_ms: int = 0,
+    producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
+    disk: Disk = OS,
+) -> ReindexReport:
+    """Build the indexes and snapshots of a partition directory anew. Takes the lock of its log directory, unless it is a `dry_run`.
+
+    `now_ms` is by what producers expire; 0 keeps them all.
+    """
+    path = fspath(directory).rstrip("/")
+    root, _, name = path.rpartition("/")
+    partition = parse_partition(name)
+    if partition is None or not disk.exists(path):
+        raise LogNotFoundError("not a partition directory", path=path, expected="topic-partition, as in emails-0")
+    facts = reindex_facts(path, (config or LogConfig()).index_interval_bytes, now_ms, producer_expiration_ms, disk)
+    home = None if dry_run else LogDirectory.claim(root or ".", partition, disk=disk)
+    try:
+        return _reindex(facts, disk, dry_run=dry_run)
+    finally:
+        if home is not None:
+            home.abandon(partition)  # its batches are as they were, and so is whether it was closed in order
+
+
+def reindex_facts(directory: str, index_interval_bytes: int, now_ms: int, producer_expiration_ms: int, disk: Disk) -> ReindexFacts:
+    """What the checkpoints above a partition directory say."""
+    root, _, name = directory.rpartition("/")
+    partition = parse_partition(name)
+    assert partition is not None
+    start = load_checkpoint(disk, f"{root or '.'}/{LOG_START_OFFSET_CHECKPOINT}")[0].get(partition, 0)
+    return ReindexFacts(directory, index_interval_bytes, start, now_ms, producer_expiration_ms)
+
+
+def _reindex(facts: ReindexFacts, disk: Disk, *, dry_run: bool) -> ReindexReport:
+    check_settled(disk, facts.directory)
+    space = ScanSpace()
+    segments = segments_in(facts.directory, disk)
+    scanned: list[SegmentIndexed] = []
+    rebuilt: list[tuple[str, str]] = []
+
+    def take(files: Iterator[RebuiltFile]) -> None:
+        for file in files:
+            rebuilt.append((file.name, file.why))
+            if not dry_run:
+                replace_with(disk, facts.directory, file)
+
+    pending: list[RebuiltFile] = []
+    for segment in segments:
+        found = scan_for_index(segment, facts.index_interval_bytes, space)
+        pending += index_files(disk, segment, found)
+        scanned.append(indexed(found))
+    note = check_sound(facts.directory, scanned)
+    take(iter(pending))
+    take(replay_files(disk, facts, scanned))
+    size_bytes = sum(segment.size_bytes for segment in segments)
+    return ReindexReport(facts.directory, dry_run, len(segments), size_bytes, tuple(rebuilt), note)
+
+
+def scan_for_index(segment: Segment, index_interval_bytes: int, space: ScanSpace | None = None) -> ScannedSegment:
+    """Read a segment and build its indexes in memory: recovery's own scan."""
+    return scan_segment(segment, index_interval_bytes=index_interval_bytes, space=space)
+
+
+def indexed(scanned: ScannedSegment) -> SegmentIndexed:
+    """What is left of a scan when its entries were taken."""
+    error = None if scanned.error is None else str(scanned.error)
+    if scanned.has_overflow:
+        error = "offsets too far from the base of the segment: opening the log splits it"
+    return SegmentIndexed(scanned.base_offset, scanned.size_bytes, scanned.valid_bytes, scanned.next_offset, scanned.producers, error)
+
+
+def index_files(disk: Disk, segment: Segment, scanned: ScannedSegment) -> Iterator[RebuiltFile]:
+    """Offset index and time index, where they are not what they should be."""
+    for kind, entries in ((INDEX, scanned.offset_entries), (TIME_INDEX, scanned.time_entries)):
+        yield from _compared(disk, segment.directory, segment_file(segment.base_offset, kind), bytes(entries))
+
+
+def replay_files(disk: Disk, facts: ReindexFacts, scanned: Sequence[SegmentIndexed]) -> Iterator[RebuiltFile]:
+    """Transaction indexes and producer snapshots, where they are not what they should be."""
+    directory, start = facts.directory, facts.log_start_offset
+    bases = [one.base_offset for one in scanned]
+    if not bases:
+        return
+    end = max(one.next_offset for one in scanned)
+    wanted = {base for base in bases if base > max(start, bases[0])} | {end}
+    state = ProducerState(disk, directory, (), expiration_ms=facts.producer_expiration_ms, is_read_only=True)
+    replaying = LogReplay(state, frozenset(wanted), next_offset=bases[0])
+    for one in scanned:
+        if facts.now_ms:
+            state.remove_expired(facts.now_ms)
+        replaying.add(ScannedSegment(one.base_offset, one.size_bytes, one.valid_bytes, one.next_offset, producers=one.producers))
+        content = b"".join(entry.pack() for entry in replaying.aborted.pop(one.base_offset))
+        name = segment_file(one.base_offset, TXN_INDEX)
+        if content or disk.exists(f"{directory}/{name}"):
+            yield from _compared(disk, directory, name, content)
+    replaying.finish()
+    for offset, snapshot in sorted(replaying.snapshots.items()):
+        yield from _compared(disk, directory, segment_file(offset, SNAPSHOT), snapshot)
+    for name in sorted(disk.names(directory)):
+        parsed = parse_segment_file(name)
+        if parsed is not None and parsed.kind == SNAPSHOT and not parsed.stage and parsed.base_offset not in wanted:
+            yield RebuiltFile(name, "a snapshot that belongs to no segment", None)
+
+
+def check_settled(disk: Disk, directory: str) -> None:
+    """Raise if a swap or a deletion is under way, or was cut off: only opening the log can say which files count."""
+    for name in disk.names(directory):
+        parsed = parse_segment_file(name)
+        if parsed is not None and parsed.stage in (".cleaned", ".swap"):
+            raise DamagedLogError(
+                "a replacement of segments was cut off", path=f"{directory}/{name}", hint="open the log once: that finishes or undoes it"
+            )
+
+
+def check_sound(directory: str, scanned: Sequence[SegmentIndexed]) -> str | None:
+    """Raise if batches inside of the log are damaged; of a torn end, which opening cuts off, only say so."""
+    for place, one in enumerate(scanned):
+        if one.valid_bytes == one.size_bytes and one.error is None:
+            continue
+        path = f"{directory}/{segment_file(one.base_offset, '.log')}"
+        if any(later.size_bytes for later in scanned[place + 1 :]) or one.error is not None:
+            raise DamagedLogError(
+                one.error or "a batch is cut off, and segments follow",
+                path=path,
+                position=one.valid_bytes,
+                hint="nothing was changed; verify says more, repair and salvage keep what is sound",
+            )
+        return f"the last {one.size_bytes - one.valid_bytes} bytes are no whole batch: opening the log cuts them off"
+    return None
+
+
+def replace_with(disk: Disk, directory: str, file: RebuiltFile) -> None:
+    """Put a file in its place, durably."""
+    if file.content is None:
+        disk.remove(f"{directory}/{file.name}")
+    else:
+        disk.replace_file(directory, file.name, file.content)
+
+
+def _compared(disk: Disk, directory: str, name: str, content: bytes) -> Iterator[RebuiltFile]:
+    try:
+        found: bytes | None = disk.read_file(f"{directory}/{name}")
+    except FileNotFoundError:
+        found = None
+    if found is None:
+        yield RebuiltFile(name, "missing", content)
+    elif found != content:
+        yield RebuiltFile(name, f"other content: {len(found)} bytes, now {len(content)}", content)

@@ -1,0 +1,84 @@
+"""`reindex` leaves the files that a recovery of the whole log leaves."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.job_topics import make_topic
+from tests.support.logs import TIME
+from tidelog.config import LogConfig
+from tidelog.errors import DamagedLogError, LockedError
+from tidelog.inspection import reindex, verify
+from tidelog.log.log import Log
+from tidelog.store.store import Store
+
+CONFIG = LogConfig().with_changes({"index.interval.bytes": 500})
+BUILT = (".index", ".timeindex", ".txnindex", ".snapshot")
+
+
+def built(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(directory.iterdir()) if path.suffix in BUILT}
+
+
+def recovered(source: Path, target: Path) -> dict[str, bytes]:
+    """What recovery leaves when it has nothing but batches."""
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns(".lock", *(f"*{kind}" for kind in BUILT)))
+    (target / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    with Log.open(target / "tide-0", config=CONFIG, clock=lambda: TIME, last_shutdown_clean=False, recovery_point=0):
+        pass
+    return built(target / "tide-0")
+
+
+def test_files_are_those_of_a_recovery(tmp_path: Path) -> None:
+    make_topic(tmp_path / "store")
+    expected = recovered(tmp_path / "store", tmp_path / "recovered")
+    directory = tmp_path / "store" / "tide-0"
+    assert any(name.endswith(".txnindex") for name in expected)
+    for path in directory.iterdir():
+        if path.suffix in BUILT:
+            path.unlink()
+    report = reindex(directory, config=CONFIG, dry_run=True, now_ms=TIME)
+    assert {why for _, why in report.changed} == {"missing"}
+    assert built(directory) == {}
+    report = reindex(directory, config=CONFIG, now_ms=TIME)
+    assert dict(report.changed).keys() == expected.keys()
+    assert built(directory) == expected
+    assert "were built anew" in str(report)
+    assert reindex(directory, config=CONFIG, now_ms=TIME).changed == ()
+    assert [finding for finding in verify(directory, now_ms=TIME) if finding.severity != "note"] == []
+    with Store.open(tmp_path / "store", background=False, clock=lambda: TIME) as store:
+        assert store.failures == {}
+
+
+def test_a_wrong_index_is_put_right_and_the_rest_left(tmp_path: Path) -> None:
+    make_topic(tmp_path, batches=100)
+    directory = tmp_path / "tide-0"
+    reindex(directory, config=CONFIG, now_ms=TIME)
+    before = built(directory)
+    victim = max(directory.glob("*.index"), key=lambda path: path.stat().st_size)
+    victim.write_bytes(bytes(len(before[victim.name])))
+    report = reindex(directory, config=CONFIG, now_ms=TIME)
+    assert [name for name, _ in report.changed] == [victim.name]
+    assert built(directory) == before
+
+
+def test_damage_inside_of_a_log_is_refused(tmp_path: Path) -> None:
+    make_topic(tmp_path, batches=100)
+    directory = tmp_path / "tide-0"
+    path = min(directory.glob("*.log"))
+    data = path.read_bytes()
+    path.write_bytes(data[:80] + bytes([data[80] ^ 1]) + data[81:])
+    before = built(directory)
+    with pytest.raises(DamagedLogError, match="nothing was changed"):
+        reindex(directory, config=CONFIG)
+    assert built(directory) == before
+    path.write_bytes(data)
+
+
+def test_who_has_the_directory_is_told(tmp_path: Path) -> None:
+    make_topic(tmp_path, batches=5)
+    with Store.open(tmp_path, background=False):
+        with pytest.raises(LockedError):
+            reindex(tmp_path / "tide-0")
+        reindex(tmp_path / "tide-0", dry_run=True)
