@@ -4,10 +4,14 @@ Names are imported when they are first used, so that `import tidelog` stays ligh
 """
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from tidelog.errors import TidelogError
 from tidelog.version import __version__
+
+if sys.platform == "win32":
+    raise ImportError("tidelog needs a POSIX system: Windows has neither its locks nor its syncs. In WSL it runs as on Linux.")
 
 if TYPE_CHECKING:
     from tidelog import aio
@@ -56,12 +60,14 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name == "aio":
-        return importlib.import_module("tidelog.aio")
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'tidelog' has no attribute {name!r}")
+if not TYPE_CHECKING:  # a type checker that sees it takes every name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        if name == "aio":
+            return importlib.import_module("tidelog.aio")
+        if name in _HOMES:
+            return getattr(importlib.import_module(_HOMES[name]), name)
+        raise AttributeError(f"module 'tidelog' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

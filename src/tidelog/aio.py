@@ -13,21 +13,35 @@ one that runs already goes through, and nobody hears of it: an append may be in 
 
 import asyncio
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar, overload
 
+from tidelog.aio_consumer import AsyncConsumer, AsyncGroup
 from tidelog.aio_topic import AsyncReadOnlyTopic, AsyncTopic, AsyncWriter, Run
+from tidelog.aio_transaction import AsyncTransaction
+from tidelog.compaction.results import CompactResult
 from tidelog.config import LogConfig, StoreConfig
 from tidelog.errors import LogClosedError
 from tidelog.store import open as open_store
 from tidelog.store.loading import Paths
 from tidelog.store.read_only_store import ReadOnlyStore
 from tidelog.store.store import Store
+from tidelog.store.transactions.hanging import HangingTransaction, TransactionDescription
 
-__all__ = ["AsyncReadOnlyStore", "AsyncReadOnlyTopic", "AsyncStore", "AsyncTopic", "AsyncWriter", "open"]
+__all__ = [
+    "AsyncConsumer",
+    "AsyncGroup",
+    "AsyncReadOnlyStore",
+    "AsyncReadOnlyTopic",
+    "AsyncStore",
+    "AsyncTopic",
+    "AsyncTransaction",
+    "AsyncWriter",
+    "open",
+]
 
 DEFAULT_THREADS = 32
 """Appends that are made at the same time share a sync, so more threads than processors are of use."""
@@ -78,7 +92,7 @@ async def open(  # noqa: A001
         opening = executor.submit(open_store, path, mode, config, clock, adopt, lock_timeout_s)
     try:
         store: Any = await asyncio.wrap_future(opening)
-    except BaseException:
+    except BaseException:  # a cancelled task too
         # A store that is opened all the same has to be given back, by the thread that opens it: this loop may be gone then.
         opening.add_done_callback(_close_abandoned)
         executor.shutdown(wait=False)
@@ -108,6 +122,31 @@ class _Opened(Generic[S]):
     @property
     def _runner(self) -> Run:
         return self._run
+
+    async def transactions(self) -> list[TransactionDescription]:
+        """`transactions`."""
+        return await self._run(self.store.transactions)
+
+    async def hanging_transactions(self) -> list[HangingTransaction]:
+        """`hanging_transactions`."""
+        return await self._run(self.store.hanging_transactions)
+
+    # Groups
+
+    async def consumer(
+        self, group: str, topics: str | Iterable[str], *, positions: "AsyncStore | Store | None" = None, **options: Any
+    ) -> AsyncConsumer:
+        """`consumer`, with its options. Close it, or use it in `async with`."""
+        keeper = positions.store if isinstance(positions, AsyncStore) else positions
+        return AsyncConsumer(await self._run(self.store.consumer, group, topics, positions=keeper, **options), self._runner)
+
+    async def groups(self) -> list[AsyncGroup]:
+        """All groups that something is known of, by name."""
+        return [AsyncGroup(group, self._runner) for group in await self._run(self.store.groups)]
+
+    def group(self, name: str) -> AsyncGroup:
+        """A group by its name."""
+        return AsyncGroup(self.store.group(name), self._runner)
 
     async def close(self) -> None:
         """`close`, when the calls that run are done. Goes on if it is cancelled."""
@@ -169,6 +208,20 @@ class AsyncStore(_Opened[Store]):
     async def delete_topic(self, name: str) -> None:
         """`Store.delete_topic`."""
         await self._run(self.store.delete_topic, name)
+
+    def transaction(self, transactional_id: str, *, timeout_ms: int | None = None) -> AsyncTransaction:
+        """`Store.transaction`. It begins with `async with`."""
+        return AsyncTransaction(self.store, transactional_id, timeout_ms, self._runner)
+
+    async def abort_hanging(self, transaction: HangingTransaction) -> None:
+        """`Store.abort_hanging`."""
+        await self._run(self.store.abort_hanging, transaction)
+
+    async def compact(
+        self, topic: str | None = None, *, roll: bool = False, dry_run: bool = False, drop_null_keys: bool = False
+    ) -> CompactResult:
+        """`Store.compact`."""
+        return await self._run(self.store.compact, topic, roll=roll, dry_run=dry_run, drop_null_keys=drop_null_keys)
 
     async def flush(self) -> None:
         """`Store.flush`."""

@@ -10,14 +10,15 @@ from tidelog.log.log_reading import Isolation
 from tidelog.log.positions import EARLIEST, LATEST, Position
 from tidelog.log.reading import DEFAULT_POLL_S, Overtaken
 from tidelog.record.encoding import Headers, Row
+from tidelog.record.kernel.gathering import WriteHandle
 from tidelog.record.kernel.record import Record
-from tidelog.store.appended import AppendSummary, RecordMetadata
+from tidelog.record.record_metadata import RecordMetadata
+from tidelog.store.appended import AppendSummary
 from tidelog.store.read_only_store import ReadOnlyTopic
 from tidelog.store.topic import Topic
 from tidelog.store.topic_columns import DEFAULT_COLUMNS
 from tidelog.store.topic_range import Positions
 from tidelog.store.topic_rounds import Merge, RoundSettings
-from tidelog.store.write_batch import WriteHandle
 from tidelog.store.writer import DEFAULT_BUFFER_MEMORY, Writer
 
 if TYPE_CHECKING:
@@ -96,10 +97,16 @@ class _Reading(Generic[T]):
         return await self._run(self.topic.to_polars, *arguments, **options)
 
     async def table(
-        self, as_of: Position | Mapping[int, int] | None = None, *, partition: int | None = None, isolation: Isolation = "committed"
+        self,
+        as_of: Position | Mapping[int, int] | None = None,
+        *,
+        partition: int | None = None,
+        isolation: Isolation = "committed",
+        allow_incomplete: bool = False,
     ) -> Mapping[bytes, bytes]:
         """`table`."""
-        found: Mapping[bytes, bytes] = await self._run(self.topic.table, as_of, partition=partition, isolation=isolation)
+        options = {"partition": partition, "isolation": isolation, "allow_incomplete": allow_incomplete}
+        found: Mapping[bytes, bytes] = await self._run(self.topic.table, as_of, **options)
         return found
 
     def __repr__(self) -> str:

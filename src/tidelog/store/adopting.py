@@ -83,18 +83,32 @@ def with_settings(content: StoreFile, described: Mapping[str, DescribedTopic], d
         entry = topics.get(name)
         if entry is None or entry.config is not None or entry.topic_id not in (None, topic.topic_id):
             continue
-        known = {setting: value for setting, value in topic.config.items() if setting in _KNOWN}
-        try:
-            config = keep_for_ever(LogConfig.of(known).overrides(), defaults)
-            defaults.with_changes(config)
-        except InvalidConfigError as error:
-            _logger.warning("topic %s stays without settings: %s", name, error)
-            continue
+        valid, refused = valid_settings(topic.config, defaults)
+        for setting, error in refused.items():
+            _logger.warning("topic %s is not looked after until %s is given: %s", name, setting, error)
         if unknown := sorted(topic.config.keys() - _KNOWN):
             _logger.info("settings of topic %s that mean nothing here: %s", name, ", ".join(unknown))
         count = max(entry.partitions, topic.partitions)
-        topics[name] = replace(_adopted(topic.topic_id, set(entry.partition_ids()), count), config=config)
+        left_out = {setting: topic.config[setting] for setting in refused}
+        adopted = _adopted(topic.topic_id, set(entry.partition_ids()), count)
+        topics[name] = replace(adopted, config=keep_for_ever(valid, defaults), refused=left_out)
     return replace(content, topics=topics)
+
+
+def valid_settings(given: Mapping[str, str], defaults: LogConfig) -> tuple[dict[str, str], dict[str, InvalidConfigError]]:
+    """Of the settings that a broker has for a topic those that can be here, and what is wrong with the others.
+
+    Names that mean nothing to a log are in neither. Of two that contradict each other the second by name is wrong.
+    """
+    own, refused = LogConfig.of(None), {}
+    for name in sorted(given.keys() & _KNOWN):
+        try:
+            tried = own.with_changes({name: given[name]})
+            defaults.with_changes(tried.overrides())
+            own = tried
+        except InvalidConfigError as error:
+            refused[name] = error
+    return own.overrides(), refused
 
 
 KEEP_FOR_EVER = {"retention.ms": "-1"}

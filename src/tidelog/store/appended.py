@@ -1,19 +1,10 @@
-"""What producing answers: where a record went, or where many went."""
+"""What producing many records answers: where they went."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tidelog.log.append_info import AppendInfo
-
-
-class RecordMetadata(NamedTuple):
-    """Where a record went."""
-
-    partition: int
-    offset: int
-    timestamp_ms: int
-    """As stored: the record's own, or when it was appended where the topic stamps that."""
 
 
 class PartitionAppended(NamedTuple):

@@ -1,42 +1,42 @@
 """What a broker in KRaft mode has written down about topics, in the log `__cluster_metadata-0` of its data directory.
 
 The log is one as any other. Beside its segments there are snapshots, `<offset>-<epoch>.checkpoint`, batches too, that stand for everything
-below an offset. The value of a record is
+below an offset. What its records are, `tidelog.schema.metadata_tables` lists; five kinds are about topics, and three say that those between
+them count together or not at all. Of each only the first fields are read: those that a later Kafka adds come behind them.
 
-    frame version     unsigned varint, 0 or 1
-    kind              unsigned varint
-    version           unsigned varint
-    fields            those of the kind, in order, then tagged fields; those that come behind what is asked for are not looked at
-
-    kind                        fields
-      2  TopicRecord            name (compact string), topic id (16 bytes)
-      3  PartitionRecord        partition (4 bytes), topic id (16 bytes), replicas …
-      4  ConfigRecord           type of resource (1 byte; 2 is a topic), name (compact string), setting (compact string),
-                                value (compact string, or null: as if never given)
-      9  RemoveTopicRecord      topic id (16 bytes)
-     23, 24, 25                 a transaction begins, ends, is aborted: what was in between counts at its end, or never
-
-A compact string is its length plus one as an unsigned varint, 0 being null, and that many bytes of UTF-8. Kinds that are not listed here
-say nothing about topics.
+A broker may be writing meanwhile. A second look reads on where the first ended, and nothing at all if no file has changed. Files are read a
+piece at a time, so it is the topics that take memory, not their history.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+from typing import Any
 from uuid import UUID
 
 from tidelog.disk.directory_state import CLUSTER_METADATA
 from tidelog.disk.disk import Disk
-from tidelog.disk.names import LOG, TopicPartition, parse_segment_file
+from tidelog.disk.names import LOG, TopicPartition, parse_segment_file, segment_file
 from tidelog.errors import CorruptFileError, LogNotFoundError
 from tidelog.log.storage_errors import storage_error
-from tidelog.record import read_batches
+from tidelog.record import LegacyBatch, RecordBatch, read_batches
+from tidelog.schema.decoders import metadata_frame
+from tidelog.schema.fields import FieldReader
+from tidelog.schema.metadata_tables import ABORT, BEGIN, CONFIG, END, PARTITION, REMOVE_TOPIC, TOPIC, metadata_kinds
 
-TOPIC, PARTITION, CONFIG, REMOVE_TOPIC, BEGIN, END, ABORT = 2, 3, 4, 9, 23, 24, 25
 TOPIC_RESOURCE = 2
 
 _CHECKPOINT = re.compile(r"(\d{20})-(\d{10})\.checkpoint\Z")
 _DIRECTORY = str(TopicPartition(CLUSTER_METADATA, 0))
+_PIECE_BYTES = 1 << 20
+_MAX_BATCH_BYTES = 64 << 20
+"""A quorum writes none above 8 MiB. A length that promises more is not believed: it would be read into memory."""
+_MARK = struct.Struct(">qiibI")
+"""The start of a batch up to its CRC: if that is as it was, so is the log up to there."""
+_FIRST_FIELDS = {TOPIC: 2, PARTITION: 2, CONFIG: 4, REMOVE_TOPIC: 1}
+"""How many fields of a kind are of use here."""
 
 
 @dataclass
@@ -51,151 +51,200 @@ class DescribedTopic:
 
 def read_cluster_metadata(disk: Disk, paths: Sequence[str]) -> dict[str, DescribedTopic]:
     """The topics by name, from the log directory that has the log."""
-    for path in paths:
-        directory = f"{path}/{_DIRECTORY}"
-        if disk.exists(directory):
-            try:
-                return topics_of(_values(disk, directory))
-            except OSError as error:
-                raise storage_error(error, directory, "reading the brokers' log failed") from error
-            except (ValueError, LookupError) as error:
-                if isinstance(error, CorruptFileError):
-                    raise
-                raise CorruptFileError(
-                    f"the brokers' log cannot be read: {error}", path=directory, hint="adopt=True goes without it"
-                ) from error
-    raise LogNotFoundError(
-        "no log of a broker in KRaft mode", path=f"{paths[0]}/{_DIRECTORY}", hint="adopt=True goes without it: give settings by alter"
-    )
+    directory = metadata_directory(disk, paths)
+    if directory is None:
+        raise LogNotFoundError(
+            "no log of a broker in KRaft mode", path=f"{paths[0]}/{_DIRECTORY}", hint="adopt=True goes without it: give settings by alter"
+        )
+    return MetadataLog(disk, directory).topics()
 
 
-def _values(disk: Disk, directory: str) -> Iterator[bytes]:
-    """The values of all records that count: of the newest snapshot, then of the log from there on."""
-    names = list(disk.names(directory))
-    snapshots = sorted(match.groups() for name in names if (match := _CHECKPOINT.match(name)))
-    start = 0
-    if snapshots:
-        yield from _values_of(disk, f"{directory}/{'-'.join(snapshots[-1])}.checkpoint", 0, is_last=False)
-        start = int(snapshots[-1][0])
-    segments = sorted(parsed for name in names if (parsed := parse_segment_file(name)) and (parsed.kind, parsed.stage) == (LOG, ""))
-    for segment in segments:
-        yield from _values_of(disk, f"{directory}/{segment.name}", start, is_last=segment is segments[-1])
+def metadata_directory(disk: Disk, paths: Sequence[str]) -> str | None:
+    """Where the log is, if one of the log directories has it."""
+    return next((directory for directory in (f"{path}/{_DIRECTORY}" for path in paths) if disk.exists(directory)), None)
 
 
-def _values_of(disk: Disk, path: str, start: int, *, is_last: bool) -> Iterator[bytes]:
-    """Those of one file. At the very end of the log a batch may be cut off: a crash leaves that, and it was never answered for."""
-    content, end = disk.read_file(path), 0
-    for batch in read_batches(content):
-        end = batch.position + batch.size_bytes
-        if batch.is_control or batch.last_offset < start:
-            continue
+class MetadataLog:
+    """The brokers' log, read as far as it goes whenever it is asked. Not for several threads."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self._changes = TopicChanges()
+        self._topics: dict[str, DescribedTopic] = {}
+        self._seen: object = None
+        """Names, sizes and times of the files, as of the last look."""
+        self._failure: CorruptFileError | None = None
+        """What was wrong then: as long as no file changes it still is, and need not be read again."""
+        self._segment: int | None = None
+        """Where it was read up to: in which segment, and to which byte."""
+        self._position = 0
+        self._last: tuple[int, bytes] | None = None
+        """The place of the last batch that was read there, and its mark."""
+        self._start_offset = 0
+        """Below it the snapshot counts."""
+
+    def topics(self) -> dict[str, DescribedTopic]:
+        """The topics by name, as they are now. What is given back once does not change."""
+        try:
+            files = {entry.name: (entry.size_bytes, entry.mtime_ns) for entry in self._disk.entries(self._directory)}
+            if files != self._seen:
+                self._read_on(files)
+        except OSError as error:
+            self._start_over()
+            raise storage_error(error, self._directory, "reading the brokers' log failed") from error
+        except CorruptFileError as error:
+            self._fail(error, files)
+            raise
+        except (ValueError, LookupError) as error:
+            what = f"the brokers' log cannot be read: {error}"
+            self._fail(CorruptFileError(what, path=self._directory, hint="adopt=True goes without it"), files)
+        if self._failure is not None:
+            raise self._failure.with_traceback(None)
+        return self._topics
+
+    def _fail(self, error: CorruptFileError, files: Mapping[str, object]) -> None:
+        self._start_over()
+        self._failure, self._seen = error, files
+
+    def _read_on(self, files: Mapping[str, object]) -> None:
+        segments = sorted(parsed.base_offset for name in files if (parsed := parse_segment_file(name)) and parsed[1:] == (LOG, ""))
+        if not self._can_go_on(segments):
+            self._start_over()
+            snapshots = sorted(match.groups() for name in files if (match := _CHECKPOINT.match(name)))
+            if snapshots:
+                self._read(f"{'-'.join(snapshots[-1])}.checkpoint", 0, is_last=False)
+                self._start_offset = int(snapshots[-1][0])
+        for base_offset, next_base in zip_longest(segments, segments[1:]):
+            is_passed = self._segment is not None and base_offset < self._segment
+            if is_passed or (next_base is not None and next_base <= self._start_offset):
+                continue
+            if base_offset != self._segment:
+                self._segment, self._position, self._last = base_offset, 0, None
+            self._position = self._read(segment_file(base_offset, LOG), self._position, is_last=next_base is None)
+        self._topics = self._changes.topics()
+        self._seen = files
+
+    def _can_go_on(self, segments: list[int]) -> bool:
+        """Whether what was read is still there: a quorum may take back the end of a log, and what is below a snapshot goes."""
+        if self._segment is None or self._segment not in segments:
+            return False
+        if self._last is None:
+            return self._position == 0
+        position, mark = self._last
+        fd = self._disk.open(f"{self._directory}/{segment_file(self._segment, LOG)}")
+        try:
+            return self._disk.size(fd) >= self._position and self._disk.read(fd, _MARK.size, position) == mark
+        finally:
+            self._disk.close(fd)
+
+    def _read(self, name: str, position: int, *, is_last: bool) -> int:
+        """Take in a file from a position on: up to where.
+
+        At the very end of the log a batch may be cut off: a crash leaves that, or it is still being written.
+        """
+        path = f"{self._directory}/{name}"
+        fd = self._disk.open(path)
+        try:
+            size = self._disk.size(fd)
+            piece_bytes = _PIECE_BYTES
+            while position < size:
+                piece = self._disk.read(fd, min(piece_bytes, size - position), position)
+                end = 0
+                for batch in read_batches(piece):
+                    end = batch.position + batch.size_bytes
+                    self._last = position + batch.position, bytes(piece[batch.position : batch.position + _MARK.size])
+                    self._take(batch)
+                if end == 0 and len(piece) < piece_bytes:
+                    break
+                if end == 0 and piece_bytes >= _MAX_BATCH_BYTES:
+                    what = "a batch larger than the brokers' log has"
+                    raise CorruptFileError(what, path=path, position=position, expected=f"at most {_MAX_BATCH_BYTES} bytes", found="more")
+                piece_bytes = _PIECE_BYTES if end else 2 * piece_bytes
+                position += end
+        finally:
+            self._disk.close(fd)
+        if position < size and not is_last:
+            raise CorruptFileError(
+                "the brokers' log is cut off", path=path, position=position, expected="a whole batch", found=f"{size - position} bytes"
+            )
+        return position
+
+    def _take(self, batch: RecordBatch | LegacyBatch) -> None:
+        if batch.is_control or batch.last_offset < self._start_offset:
+            return
         batch.ensure_valid()
         for record in batch:
-            if record.offset >= start and record.value is not None:
-                yield record.value
-    if end < len(content) and not is_last:
-        raise CorruptFileError(
-            "the brokers' log is cut off", path=path, position=end, expected="a whole batch", found=f"{len(content) - end} bytes"
-        )
+            if record.offset >= self._start_offset and record.value is not None:
+                self._changes.take(record.value)
 
 
 def topics_of(values: Iterable[bytes]) -> dict[str, DescribedTopic]:
     """What is left of all changes to topics, in their order."""
-    topics: dict[str, DescribedTopic] = {}
-    names: dict[UUID, str] = {}
-    configs: dict[str, dict[str, str]] = {}
-    for kind, fields in _committed(_Fields.of(value) for value in values):
+    changes = TopicChanges()
+    for value in values:
+        changes.take(value)
+    return changes.topics()
+
+
+class TopicChanges:
+    """What is left of the changes that were taken so far. Raises `ValueError` or `LookupError` for one that cannot be."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, DescribedTopic] = {}
+        self._names: dict[UUID, str] = {}
+        self._configs: dict[str, dict[str, str]] = {}
+        self._waiting: list[tuple[int, list[Any]]] | None = None
+        """The changes of a transaction that has not ended: they count when it does."""
+
+    def topics(self) -> dict[str, DescribedTopic]:
+        """The topics, by name."""
+        return {name: replace(topic, config=dict(self._configs.get(name, {}))) for name, topic in self._topics.items()}
+
+    def take(self, value: bytes) -> None:
+        """The next record of the log."""
+        reader = FieldReader(value)
+        kind, _version = metadata_frame(reader)
+        for change in self._committed(kind, reader):
+            self._apply(*change)
+
+    def _committed(self, kind: int, reader: FieldReader) -> Iterator[tuple[int, list[Any]]]:
+        """The changes that count from now on."""
+        if kind == BEGIN:
+            self._waiting = []
+        elif kind == ABORT:
+            self._waiting = None
+        elif kind == END:
+            yield from self._waiting or ()
+            self._waiting = None
+        elif kind in _FIRST_FIELDS:
+            message = metadata_kinds()[kind].value
+            assert message is not None
+            change = kind, message.read_first(reader, _FIRST_FIELDS[kind])
+            if self._waiting is None:
+                yield change
+            else:
+                self._waiting.append(change)
+
+    def _apply(self, kind: int, fields: list[Any]) -> None:
         if kind == TOPIC:
-            name, topic_id = fields.text(), fields.uuid()
-            topics[name], names[topic_id] = DescribedTopic(topic_id), name
+            name, topic_id = fields
+            self._topics[name], self._names[topic_id] = DescribedTopic(topic_id), name
         elif kind == PARTITION:
-            partition, topic_id = fields.whole(4), fields.uuid()
-            topic = topics[names[topic_id]]
+            partition, topic_id = fields
+            topic = self._topics[self._names[topic_id]]
             topic.partitions = max(topic.partitions, partition + 1)
         elif kind == REMOVE_TOPIC:
-            name = names.pop(fields.uuid())
-            del topics[name]
-            configs.pop(name, None)
-        elif kind == CONFIG and fields.whole(1) == TOPIC_RESOURCE:
-            name, setting, value = fields.text(), fields.text(), fields.text_or_none()
-            settings = configs.setdefault(name, {})
-            settings.pop(setting, None)
-            if value is not None:
-                settings[setting] = value
-    for name, topic in topics.items():
-        topic.config = configs.get(name, {})
-    return topics
-
-
-def _committed(changes: Iterable[tuple[int, "_Fields"]]) -> Iterator[tuple[int, "_Fields"]]:
-    """The changes that count: those of a transaction when it ends."""
-    waiting: list[tuple[int, _Fields]] | None = None
-    for kind, fields in changes:
-        if kind == BEGIN:
-            waiting = []
-        elif kind == ABORT:
-            waiting = None
-        elif kind == END:
-            yield from waiting or ()
-            waiting = None
-        elif waiting is not None:
-            waiting.append((kind, fields))
+            name = self._names.pop(fields[0])
+            del self._topics[name]
+            self._configs.pop(name, None)
         else:
-            yield kind, fields
-
-
-class _Fields:
-    """Fields one behind the other. Raises `ValueError` or `LookupError` where there is less than there should be."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._position = 0
-
-    @classmethod
-    def of(cls, value: bytes) -> tuple[int, "_Fields"]:
-        """The kind of a record, and its fields."""
-        fields = cls(value)
-        frame = fields.varint()
-        if frame not in (0, 1):
-            raise ValueError(f"a record of frame version {frame}, not 0 or 1")
-        kind, _version = fields.varint(), fields.varint()
-        return kind, fields
-
-    def varint(self) -> int:
-        """An unsigned one of at most 32 bits."""
-        number = 0
-        for shift in range(0, 35, 7):
-            byte = self._data[self._position]
-            self._position += 1
-            number |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return number
-        raise ValueError("a varint that does not end")
-
-    def whole(self, size: int) -> int:
-        """A big-endian number."""
-        return int.from_bytes(self._take(size), "big", signed=True)
-
-    def uuid(self) -> UUID:
-        """An id."""
-        return UUID(bytes=self._take(16))
-
-    def text(self) -> str:
-        """A compact string."""
-        text = self.text_or_none()
-        if text is None:
-            raise ValueError("null in place of a text")
-        return text
-
-    def text_or_none(self) -> str | None:
-        """A compact string, or null."""
-        size = self.varint()
-        return None if size == 0 else self._take(size - 1).decode()
-
-    def _take(self, size: int) -> bytes:
-        end = self._position + size
-        if end > len(self._data):
-            raise ValueError(f"a record that ends at byte {len(self._data)}, not at {end}")
-        taken = self._data[self._position : end]
-        self._position = end
-        return taken
+            resource_type, resource, setting, value = fields
+            if resource_type == TOPIC_RESOURCE:
+                settings = self._configs.setdefault(resource, {})
+                settings.pop(setting, None)
+                if value is not None:
+                    settings[setting] = value

@@ -145,6 +145,17 @@ def hold_all(disk: Disk, paths: Sequence[str], lock_timeout_s: float) -> list[Lo
     return [held[path] for path in paths]
 
 
+def wait_for_owner(disk: Disk, paths: Sequence[str], lock_timeout_s: float) -> None:
+    """Return when nobody owns the directories; `LockedError` if somebody does for longer than that. Nothing is taken."""
+    deadline = time.monotonic() + lock_timeout_s
+    for path in paths:
+        while (locked := LogDirectory.find_owner(path, disk=disk)) is not None:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise locked
+            time.sleep(min(_POLL_S, left_s))
+
+
 def _hold(disk: Disk, path: str, deadline: float) -> LogDirectory:
     while True:
         try:

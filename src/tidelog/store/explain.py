@@ -33,12 +33,19 @@ class PartitionExplanation(NamedTuple):
     """Oldest first. Of a partition that is left alone what its segments are, and nothing about when they go."""
     cleaning: CleaningChoice | None
     """Whether it would be compacted now; None of a partition that is left alone."""
+    settings_from: str | None = None
+    """Where its settings are from, of a directory that is only read."""
+    cleaner: str | None = None
+    """What the cleaner is doing about a compacted partition, or what keeps it from doing so; None: nothing special."""
 
     def __str__(self) -> str:
-        lines = [f"{self.partition}: left alone, {self.left_alone}" if self.left_alone else f"{self.partition}:"]
+        what = f"{self.partition} (settings from {self.settings_from})" if self.settings_from else str(self.partition)
+        lines = [f"{what}: left alone, {self.left_alone}" if self.left_alone else f"{what}:"]
         lines += [f"  {_describe(one, with_future=self.left_alone is None)}" for one in self.segments]
         if self.cleaning is not None:
             lines.append(f"  {'would be' if self.cleaning.is_eligible else 'would not be'} compacted: {self.cleaning.why}")
+        if self.cleaner is not None:
+            lines.append(f"  {self.cleaner}")
         return "\n".join(lines)
 
 
@@ -63,7 +70,8 @@ def explain(state: StoreState, topic: str | None, now_ms: int, retention: Retent
             with readable(state, partition) as log:
                 if left_alone is None:
                     config = state.log_config(state.entry(partition.topic))
-                    found.append(explain_log(log, config, now_ms, retention.of_logs, checkpoints.get(partition)))
+                    explained = explain_log(log, config, now_ms, retention.of_logs, checkpoints.get(partition))
+                    found.append(explained._replace(cleaner=_cleaner_of(state, partition) if config.is_compacted else None))
                 else:
                     found.append(explain_left_alone(log, left_alone))
         except TidelogError as error:
@@ -71,6 +79,22 @@ def explain(state: StoreState, topic: str | None, now_ms: int, retention: Retent
     for policy in retention.of_store if topic is None else ():
         found = _with_store_policy(state, found, policy, now_ms)
     return Explanation(now_ms, tuple(found), next_check_ms)
+
+
+def _cleaner_of(state: StoreState, partition: TopicPartition) -> str | None:
+    """What is going on with a compacted partition, or was the last time."""
+    said = []
+    cleaning, mark = state.cleanings.state(partition), state.uncleanable.get(partition)
+    if cleaning is not None:
+        said.append(f"compaction is {cleaning}")
+    if mark is not None:
+        again = f"again {when(mark.retry_ms)}" if mark.retry_ms is not None else "not tried again before something changes"
+        times = f"{mark.failures} times in a row" if mark.failures > 1 else "once"
+        said.append(f"could not be compacted, {times} since {when(mark.since_ms)}, {again}: {mark.cause}")
+    if not state.config.log_cleaner_enable or state.config.log_cleaner_threads == 0:
+        name = "log.cleaner.threads=0" if state.config.log_cleaner_enable else "log.cleaner.enable=false"
+        said.append(f"compacted only by store.compact: {name}")
+    return "; ".join(said) or None
 
 
 def _with_store_policy(

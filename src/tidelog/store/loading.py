@@ -2,9 +2,10 @@
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
+from dataclasses import replace
 from random import Random
 from typing import Literal, NamedTuple
 from uuid import UUID
@@ -48,8 +49,13 @@ def load(
     adopt: Adopt,
     lock_timeout_s: float,
     progress: Callable[[LoadProgress], None] | None,
+    only: Collection[TopicPartition] | None = None,
 ) -> StoreState:
-    """The state of a store that this process owns from now on."""
+    """The state of a store that this process owns from now on.
+
+    With `only`, for somebody who comes for a moment, no other partition is opened before it is asked for. But what was not closed in order
+    is opened whole: a crash may have left something to finish anywhere.
+    """
     if adopt not in (True, False, "cluster-metadata"):
         raise ValueError(f"adopt must be True, False or 'cluster-metadata', not {adopt!r}")
     settings = StoreConfig.of(config)
@@ -62,7 +68,7 @@ def load(
         # Again: it may have been somebody else's a moment ago.
         _read_file(state, check_directories(disk, state.paths, adopt=bool(adopt)), adopt)
         _finish(state)
-        _load_logs(state, progress)
+        _load_logs(state, progress, only if all(directory.was_closed_in_order for directory in directories) else None)
     except BaseException as error:  # an interrupt too: nobody else would give the directories back
         with suppress(TidelogError):  # the first error is the one to tell
             close_logs(state)
@@ -107,6 +113,7 @@ def _finish(state: StoreState) -> None:
         settle_deleted(state)
     except StorageError as error:
         _logger.warning("directories of deleted topics could not be renamed yet: %s", error)
+    _find_lazy(state)
     for name in [name for name, entry in state.file.topics.items() if entry.is_incomplete]:
         try:
             complete(state, name)
@@ -114,14 +121,26 @@ def _finish(state: StoreState) -> None:
             _logger.warning("topic %s, whose creation was cut off, could not be completed yet: %s", name, error)
 
 
-def _load_logs(state: StoreState, progress: Callable[[LoadProgress], None] | None) -> None:
-    """Those of topics whose settings are known. The others are left as they are until somebody asks for them."""
+def _find_lazy(state: StoreState) -> None:
+    """Partitions that are made when they are first used: a broker that had the directory meanwhile may have made some."""
+    here = {
+        name: frozenset(number for number in entry.absent if TopicPartition(name, number) in state.homes)
+        for name, entry in state.file.topics.items()
+        if entry.is_lazy
+    }
+    if any(here.values()):
+        topics = {name: replace(entry, absent=entry.absent - here.get(name, frozenset())) for name, entry in state.file.topics.items()}
+        write(state, replace(state.file, topics=topics))
+
+
+def _load_logs(state: StoreState, progress: Callable[[LoadProgress], None] | None, only: Collection[TopicPartition] | None = None) -> None:
+    """Those of topics whose settings are known, or some of them. The others are left as they are until somebody asks for them."""
     wanted = [
         partition
         for name, entry in sorted(state.file.topics.items())
-        if entry.config is not None
+        if entry.is_set
         for partition in (TopicPartition(name, number) for number in entry.partition_ids())
-        if partition not in state.logs and partition not in state.failures
+        if partition not in state.logs and partition not in state.failures and (only is None or partition in only)
     ]
     workers = max(1, min(len(wanted), state.config.num_recovery_threads_per_data_dir * len(state.directories)))
     with ThreadPoolExecutor(workers, "tidelog-load") as executor:

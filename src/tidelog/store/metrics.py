@@ -4,6 +4,11 @@ import math
 from typing import NamedTuple
 
 from tidelog.disk.names import TopicPartition
+from tidelog.store.cleaner import Cleaner
+from tidelog.store.cleaner_metrics import CleanerMetrics, measure_cleaner
+from tidelog.store.cleaning_passes import Passes
+from tidelog.store.groups.group_metrics import GroupMetrics, measure_groups
+from tidelog.store.groups.source import OwnedSource
 from tidelog.store.prometheus import to_prometheus
 from tidelog.store.scheduler import Scheduler, TaskReport
 from tidelog.store.state import StoreState
@@ -29,6 +34,8 @@ class PartitionMetrics(NamedTuple):
     """Producers that are remembered."""
     is_failed: bool
     """Takes no more writes."""
+    flush_error: str | None = None
+    """What went wrong with a flush in the background and was not done since."""
 
 
 class TopicMetrics(NamedTuple):
@@ -74,6 +81,7 @@ class StoreMetrics(NamedTuple):
     topics: tuple[TopicMetrics, ...]
     directories: tuple[DirectoryMetrics, ...]
     flush: FlushMetrics
+    cleaner: CleanerMetrics
     tasks: tuple[TaskReport, ...]
     dead_threads: int
     """Threads that ended although nobody stopped them: always 0, or look into the log."""
@@ -81,6 +89,8 @@ class StoreMetrics(NamedTuple):
     """Partitions that could not be opened."""
     deleted_topics: int
     """Deleted topics whose directories wait to be removed."""
+    groups: tuple[GroupMetrics, ...] = ()
+    """How far groups are behind."""
 
     @property
     def offline_log_directories(self) -> int:
@@ -133,7 +143,7 @@ def totals_of(state: StoreState) -> dict[str, tuple[int, int]]:
     return totals
 
 
-def measure(state: StoreState, scheduler: Scheduler, rates: Rates) -> StoreMetrics:
+def measure(state: StoreState, scheduler: Scheduler, rates: Rates, cleaner: Cleaner, passes: Passes) -> StoreMetrics:
     """A store as it is now."""
     logs = sorted(state.logs.items())
     flushes = [log.flush_stats for _, log in logs]
@@ -152,6 +162,7 @@ def measure(state: StoreState, scheduler: Scheduler, rates: Rates) -> StoreMetri
                 log.deleted_bytes,
                 log.producers,
                 log.failure is not None,
+                None if log.flush_error is None else str(log.flush_error),
             )
             for partition, log in logs
         ),
@@ -162,10 +173,12 @@ def measure(state: StoreState, scheduler: Scheduler, rates: Rates) -> StoreMetri
             sum(flush.total_ms for flush in flushes),
             max((flush.max_ms for flush in flushes), default=0.0),
         ),
+        cleaner=measure_cleaner(state, cleaner, passes),
         tasks=tuple(scheduler.reports()),
-        dead_threads=int(scheduler.is_dead),
+        dead_threads=int(scheduler.is_dead) + cleaner.dead_threads,
         failed_partitions=len(state.failures),
         deleted_topics=len(state.file.deleted),
+        groups=measure_groups(OwnedSource(state)),
     )
 
 

@@ -52,13 +52,12 @@ def open(  # noqa: A001 - as the standard library's own `open`s are named
     delete besides what Kafka's rules do.
 
     Mode "r": any directory with partitions in it, a store's, a broker's or a backup's, whoever has it open. No lock is taken and nothing
-    is changed.
+    is changed. What would be done to it (`explain`, `what_if`) is told by the settings that are found there; `config` has the rest.
     """
     if mode == "r":
         if adopt:
             raise ValueError('mode "r" changes nothing, so it cannot adopt')
-        StoreConfig.of(config)  # of no use here, but wrong is wrong
-        return ReadOnlyStore.open(path)
+        return ReadOnlyStore.open(path, config=config, clock=clock)
     if mode != "a":
         raise ValueError(f"mode must be 'a' or 'r', not {mode!r}")
     return Store.open(path, config=config, clock=clock, adopt=adopt, lock_timeout_s=lock_timeout_s, policies=policies, progress=progress)

@@ -60,15 +60,13 @@ class Partitioner:
             sizes = sizes[keyless]
             # How often a partition is full before each record: where the bytes before it pass another multiple.
             before = np.cumsum(sizes) - sizes + (self.sticky_bytes - self._left_bytes if self._current >= 0 else 0)
-            turns = (before // self.sticky_bytes).tolist()
+            turns, of_record = np.unique(before // self.sticky_bytes, return_inverse=True)
             places = []
-            turn = 0 if self._current >= 0 else -1
-            for now in turns:
-                if now != turn:
+            for turn in turns.tolist():
+                if turn > 0 or self._current < 0:
                     self._current = self._another()
-                    turn = now
                 places.append(self._current)
-            found[keyless] = places
+            found[keyless] = np.array(places, np.int32)[of_record]
             self._left_bytes = -int(before[-1] + sizes[-1]) % self.sticky_bytes
         return found
 

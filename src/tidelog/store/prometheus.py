@@ -5,27 +5,24 @@ store; what only a store has begins with `tidelog_`. Counters end in `_total` or
 """
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from tidelog.store.groups.group_metrics import of_groups
+from tidelog.store.prometheus_cleaner import of_cleaner
+from tidelog.store.prometheus_family import Family, Labels, one_value
 
 if TYPE_CHECKING:
     from tidelog.store.metrics import StoreMetrics
 
-Labels = dict[str, str]
-
-
-class Family(NamedTuple):
-    """One metric, with its values by labels."""
-
-    name: str
-    kind: str
-    """gauge or counter."""
-    help: str
-    samples: list[tuple[Labels, float]]
-
 
 def to_prometheus(metrics: "StoreMetrics") -> str:
     """All metrics of a store."""
-    return "".join(_format(family) for family in families(metrics) if family.samples)
+    return as_text(families(metrics))
+
+
+def as_text(families: Iterable[Family]) -> str:
+    """Metrics as they are scraped; those without a value are left out."""
+    return "".join(_format(family) for family in families if family.samples)
 
 
 def families(metrics: "StoreMetrics") -> Iterator[Family]:
@@ -35,13 +32,15 @@ def families(metrics: "StoreMetrics") -> Iterator[Family]:
     yield from _of_directories(metrics)
     flush = metrics.flush
     time_ms = "kafka_log_logflushstats_logflushrateandtimems"
-    yield _one(f"{time_ms}_count", "counter", "Syncs of .log files", flush.syncs)
-    yield _one(f"{time_ms}_mean", "gauge", "How long a sync takes, in milliseconds", flush.mean_ms)
-    yield _one(f"{time_ms}_max", "gauge", "How long the longest sync took, in milliseconds", flush.max_ms)
-    yield _one("tidelog_log_flush_seconds_total", "counter", "How long all syncs took", flush.total_ms / 1000)
-    yield _one("tidelog_dead_threads", "gauge", "Threads that ended although nobody stopped them", metrics.dead_threads)
-    yield _one("tidelog_failed_partitions", "gauge", "Partitions that could not be opened", metrics.failed_partitions)
-    yield _one("tidelog_deleted_topics", "gauge", "Deleted topics whose files wait to be removed", metrics.deleted_topics)
+    yield one_value(f"{time_ms}_count", "counter", "Syncs of .log files", flush.syncs)
+    yield one_value(f"{time_ms}_mean", "gauge", "How long a sync takes, in milliseconds", flush.mean_ms)
+    yield one_value(f"{time_ms}_max", "gauge", "How long the longest sync took, in milliseconds", flush.max_ms)
+    yield one_value("tidelog_log_flush_seconds_total", "counter", "How long all syncs took", flush.total_ms / 1000)
+    yield one_value("tidelog_dead_threads", "gauge", "Threads that ended although nobody stopped them", metrics.dead_threads)
+    yield one_value("tidelog_failed_partitions", "gauge", "Partitions that could not be opened", metrics.failed_partitions)
+    yield one_value("tidelog_deleted_topics", "gauge", "Deleted topics whose files wait to be removed", metrics.deleted_topics)
+    yield from of_cleaner(metrics.cleaner)
+    yield from of_groups(metrics.groups)
     yield from _of_tasks(metrics)
 
 
@@ -60,6 +59,8 @@ def _of_partitions(metrics: "StoreMetrics") -> Iterator[Family]:
     yield gauge("tidelog_log_deleted_bytes", "Bytes of deleted segments that wait to be removed", (one.deleted_bytes for one in all_of))
     yield gauge("tidelog_log_producers", "Producers that are remembered", (one.producers for one in all_of))
     yield gauge("tidelog_log_failed", "1 if the log takes no more writes", (float(one.is_failed) for one in all_of))
+    failing = (float(one.flush_error is not None) for one in all_of)
+    yield gauge("tidelog_log_flush_failing", "1 if a flush in the background failed and was not done since", failing)
 
 
 def _of_topics(metrics: "StoreMetrics") -> Iterator[Family]:
@@ -81,7 +82,7 @@ def _of_directories(metrics: "StoreMetrics") -> Iterator[Family]:
     offline = [float(directory.is_offline) for directory in metrics.directories]
     free = [float(directory.free_bytes) for directory in metrics.directories]
     name = "kafka_log_logmanager"
-    yield _one(f"{name}_offlinelogdirectorycount", "gauge", "Log directories that are offline", metrics.offline_log_directories)
+    yield one_value(f"{name}_offlinelogdirectorycount", "gauge", "Log directories that are offline", metrics.offline_log_directories)
     yield Family(f"{name}_logdirectoryoffline", "gauge", "1 if a log directory is offline", list(zip(paths, offline, strict=True)))
     yield Family("tidelog_log_directory_free_bytes", "gauge", "Bytes left on its file system", list(zip(paths, free, strict=True)))
 
@@ -95,10 +96,6 @@ def _of_tasks(metrics: "StoreMetrics") -> Iterator[Family]:
     yield of("failures_total", "counter", "How often it failed", (task.failures for task in tasks))
     yield of("failing", "gauge", "How often it failed in a row, up to now", (task.failures_in_a_row for task in tasks))
     yield of("seconds_total", "counter", "How long its runs took", (task.total_s for task in tasks))
-
-
-def _one(name: str, kind: str, text: str, value: float) -> Family:
-    return Family(name, kind, text, [({}, value)])
 
 
 def _format(family: Family) -> str:

@@ -6,29 +6,44 @@ creates or deletes meanwhile come and go. A partition is opened when it is first
 
 import threading
 import warnings
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from uuid import UUID
 
-from tidelog.config import SETTINGS
+from tidelog.config import SETTINGS, StoreConfig
 from tidelog.config.setting import to_text
 from tidelog.disk.file_pool import SHARED, FilePool
 from tidelog.disk.names import TopicPartition
 from tidelog.errors import LogClosedError, LogNotFoundError, NotAStoreError, UnknownTopicError
 from tidelog.log.read_only import ReadOnlyLog, open_read_only
+from tidelog.record.kernel.clock import wall_clock
+from tidelog.store.adopting import valid_settings
+from tidelog.store.broker_topics import BrokerTopics
 from tidelog.store.directories import resolve_paths
+from tidelog.store.groups.source import ReadOnlySource
+from tidelog.store.groups.store_groups import StoreGroups
 from tidelog.store.loading import Paths
-from tidelog.store.read_only_topics import FoundTopic, find_topics, topic_id_of
+from tidelog.store.read_only_care import ReadOnlyCare
+from tidelog.store.read_only_settings import FoundSettings, SettingsReader
+from tidelog.store.read_only_topics import FoundTopic, TopicFacts, find_topics, topic_facts
 from tidelog.store.topic import SettingDescription, TopicDescription
+from tidelog.store.topic_names import INTERNAL_TOPICS
 from tidelog.store.topic_reading import TopicReading
+from tidelog.store.transactions.store_transactions import ReadOnlyStoreTransactions
 
 
-class ReadOnlyStore:
+class ReadOnlyStore(ReadOnlyCare, StoreGroups, ReadOnlyStoreTransactions):
     """Made by `tidelog.open(…, mode="r")`. A context manager; may be shared between threads."""
 
-    def __init__(self, paths: list[str], pool: FilePool) -> None:
+    def __init__(self, paths: list[str], pool: FilePool, config: StoreConfig, clock: Callable[[], int]) -> None:
         self.paths = paths
         """The directories."""
+        self.config = config
+        """What was given on opening: it stands for what is not written down about topics."""
         self._pool = pool
+        self._clock = clock
+        self._brokers = BrokerTopics(pool.disk, paths)
+        self._groups: ReadOnlySource | None = None
         self._logs: dict[TopicPartition, ReadOnlyLog] = {}
         self._found: dict[str, FoundTopic] = {}
         """As of the last look: to open a thousand partitions, the directory need not be listed a thousand times."""
@@ -36,11 +51,19 @@ class ReadOnlyStore:
         self._is_closed = False
 
     @classmethod
-    def open(cls, paths: Paths, *, pool: FilePool = SHARED) -> "ReadOnlyStore":
+    def open(
+        cls,
+        paths: Paths,
+        *,
+        config: Mapping[str, object] | StoreConfig | None = None,
+        clock: Callable[[], int] | None = None,
+        pool: FilePool = SHARED,
+    ) -> "ReadOnlyStore":
         """See `tidelog.open`."""
+        settings = StoreConfig.of(config)
         resolved = resolve_paths(paths)
         find_topics(pool.disk, resolved)  # a directory that is missing is told now
-        return cls(resolved, pool)
+        return cls(resolved, pool, settings, clock or wall_clock)
 
     def find(self) -> dict[str, FoundTopic]:
         """What is there now."""
@@ -48,9 +71,9 @@ class ReadOnlyStore:
         self._found = find_topics(self._pool.disk, self.paths)
         return self._found
 
-    def topics(self) -> list["ReadOnlyTopic"]:
-        """All topics, by name, as they are now."""
-        return [ReadOnlyTopic(self, name) for name in self.find()]
+    def topics(self, *, internal: bool = True) -> list["ReadOnlyTopic"]:
+        """All topics, by name, as they are now; without `internal` those that Kafka keeps for itself are left out."""
+        return [ReadOnlyTopic(self, name) for name in self.find() if internal or name not in INTERNAL_TOPICS]
 
     def topic(self, name: str) -> "ReadOnlyTopic":
         """A topic that is there."""
@@ -66,7 +89,15 @@ class ReadOnlyStore:
 
     def topic_id(self, name: str) -> UUID | None:
         """By which a broker tells it from another topic of the same name; None where nothing says it."""
-        return topic_id_of(self._pool.disk, self.found_topic(name))
+        return self.facts(name).topic_id
+
+    def facts(self, name: str) -> TopicFacts:
+        """What is known of a topic now, and from where."""
+        return topic_facts(self._pool.disk, self.found_topic(name), self._brokers.look()[0])
+
+    def settings(self, name: str) -> FoundSettings:
+        """How a topic is set, as far as can be known, and where that is from."""
+        return SettingsReader(self._pool.disk, self._brokers, self.config.topic_defaults).of(self.found_topic(name))
 
     def log(self, topic: str, partition: int) -> ReadOnlyLog:
         """The log of a partition."""
@@ -104,6 +135,11 @@ class ReadOnlyStore:
             expected=f"one of {', '.join(map(str, found.partition_ids()))}",
             found=partition,
         )
+
+    def _source(self) -> ReadOnlySource:
+        if self._groups is None:
+            self._groups = ReadOnlySource(self)
+        return self._groups
 
     # Closing
 
@@ -154,7 +190,12 @@ class ReadOnlyTopic(TopicReading):
     @property
     def partitions(self) -> int:
         """How many there are, as far as can be known from here."""
-        return self._store.found_topic(self.name).partitions
+        return self._store.facts(self.name).partitions
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether it is one that Kafka keeps for itself: positions of groups, or states of transactions."""
+        return self.name in INTERNAL_TOPICS
 
     def partition_ids(self) -> list[int]:
         """The partitions that are here."""
@@ -165,19 +206,38 @@ class ReadOnlyTopic(TopicReading):
         return self._store.log(self.name, partition)
 
     def describe(self) -> TopicDescription:
-        """What can be known of it. Of the settings, those that its store has written down: a broker keeps them elsewhere."""
-        found = self._store.found_topic(self.name)
-        own = (found.entry.config if found.entry is not None else None) or {}
-        settings = tuple(
+        """What can be known of it, and where it is from.
+
+        Of the settings, those that its store has written down, or its broker in the metadata log. What a broker's file of properties says
+        is not in its directory.
+        """
+        found, facts, settings = self._store.found_topic(self.name), self._store.facts(self.name), self._store.settings(self.name)
+        own: Mapping[str, str] = {}
+        refused: dict[str, str] = {}
+        if found.entry is not None:
+            own = found.entry.config or {}
+        elif facts.described is not None:
+            own, errors = valid_settings(facts.described.config, self._store.config.topic_defaults)
+            refused = {name: facts.described.config[name] for name in errors}
+        described = tuple(
             SettingDescription(
                 setting.name, own[setting.name], "topic", None if setting.kafka_default is None else to_text(setting.kafka_default)
             )
             for setting in SETTINGS
             if setting.name in own
         )
-        absent = tuple(sorted(set(range(found.partitions)) - set(found.partition_ids())))
-        is_looked_after = found.entry is not None and found.entry.config is not None
-        return TopicDescription(self.name, self.topic_id, found.partitions, absent, is_looked_after, settings)
+        return TopicDescription(
+            self.name,
+            facts.topic_id,
+            facts.partitions,
+            absent=tuple(sorted(set(range(facts.partitions)) - set(found.partition_ids()))),
+            is_looked_after=found.entry is not None and found.entry.config is not None,
+            settings=described,
+            refused=tuple(refused.items()),
+            topic_id_from=facts.topic_id_from,
+            partitions_from=facts.partitions_from,
+            settings_from=settings.source,
+        )
 
     def __repr__(self) -> str:
         return f"ReadOnlyTopic({self.name!r})"

@@ -1,20 +1,24 @@
 """Which topics and partitions some directories hold, for whoever only reads them: a store's, a broker's, a backup's.
 
-The names of directories say it. What a store has written down about its topics is added where there is such a file; one that cannot be read
-takes nothing away, since the partitions are there without it.
+The names of directories say it. What a store has written down about its topics is added where there is such a file, and what a broker has
+in its metadata log; one that cannot be read takes nothing away, since the partitions are there without it. Where a fact is from is said.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from tidelog.disk.directory_state import CLUSTER_METADATA
 from tidelog.disk.disk import Disk
-from tidelog.disk.names import TopicPartition, parse_partition
+from tidelog.disk.names import PARTITION_METADATA, TopicPartition, parse_partition
 from tidelog.disk.partition_metadata import read_metadata
 from tidelog.errors import LogNotFoundError, TidelogError
 from tidelog.log.storage_errors import storage_error
-from tidelog.store.store_file import StoreFile, TopicEntry, read_store_file
+from tidelog.store.cluster_metadata import DescribedTopic
+from tidelog.store.store_file import STORE_FILE, StoreFile, TopicEntry, read_store_file
+
+DIRECTORIES: Final = "the directories of its partitions"
 
 
 @dataclass(slots=True)
@@ -54,6 +58,35 @@ def find_topics(disk: Disk, paths: Sequence[str]) -> dict[str, FoundTopic]:
         for name, entry in known.items():
             found.setdefault(name, FoundTopic(name)).entry = entry
     return dict(sorted(found.items()))
+
+
+class TopicFacts(NamedTuple):
+    """What is known of a topic beyond its directories, and from which file."""
+
+    topic_id: UUID | None
+    topic_id_from: str | None
+    partitions: int
+    partitions_from: str
+    described: DescribedTopic | None
+    """As a broker knows it, unless that is another topic of the same name."""
+
+
+def topic_facts(disk: Disk, topic: FoundTopic, brokers: Mapping[str, DescribedTopic]) -> TopicFacts:
+    """What a store says counts, then what the partitions have, then what a broker says: its log may be newer or older than they are."""
+    topic_id, source = topic_id_of(disk, topic), PARTITION_METADATA
+    if topic.entry is not None and topic.entry.topic_id is not None:
+        source = STORE_FILE
+    described = brokers.get(topic.name)
+    if described is not None and topic_id not in (None, described.topic_id):
+        described = None
+    if topic_id is None and described is not None:
+        topic_id, source = described.topic_id, CLUSTER_METADATA
+    partitions, counted_by = topic.partitions, DIRECTORIES
+    if topic.entry is not None and topic.entry.partitions == partitions:
+        counted_by = STORE_FILE
+    if described is not None and described.partitions >= partitions and counted_by == DIRECTORIES:
+        partitions, counted_by = described.partitions, CLUSTER_METADATA
+    return TopicFacts(topic_id, None if topic_id is None else source, partitions, counted_by, described)
 
 
 def topic_id_of(disk: Disk, topic: FoundTopic) -> UUID | None:

@@ -24,12 +24,22 @@ from tidelog.retention import (
 )
 from tidelog.retention.decision import by_partition, held_to
 from tidelog.store.state import StoreState
+from tidelog.store.store_file import TopicEntry
 
 NOT_SET = (
     "its settings are not known: it was adopted. Topic.alter gives them, adopt='cluster-metadata' takes a broker's; "
     "until then nothing is deleted or compacted"
 )
+BEING_COMPACTED = "it is being compacted, its retention follows"
 _log = logging.getLogger("tidelog")
+
+
+def why_not_set(entry: TopicEntry) -> str:
+    """Why nothing is done to a topic that was adopted."""
+    if entry.config is None or not entry.refused:
+        return NOT_SET
+    refused = " and ".join(f"{name}={value}" for name, value in sorted(entry.refused.items()))
+    return f"its broker has {refused}, which cannot be here. Topic.alter gives another; until then nothing is deleted or compacted"
 
 
 class PartitionDeleted(NamedTuple):
@@ -98,22 +108,63 @@ class Retention:
         """The policies that are asked about the whole store, at the end."""
         self._one_at_a_time = threading.Lock()
 
-    def run(self, topic: str | None = None) -> RetentionResult:
-        """One round, over one topic or all. Policies for the whole store are asked only when it is about the whole store."""
+    def run(self, topic: str | None = None, *, wait: bool = True) -> RetentionResult:
+        """One round, over one topic or all. Policies for the whole store are asked only when it is about the whole store.
+
+        A log that is being compacted is waited for, or left alone: the cleaner gives it its retention when it has done.
+        """
+        now_ms = self._state.clock()
+        partitions = partitions_of(self._state, topic)
+        done = _Done([(partition, why) for partition, why in partitions if why is not None])
+        logs = self._logs([partition for partition, why in partitions if why is None], done)
         with self._one_at_a_time:
-            now_ms = self._state.clock()
-            partitions = partitions_of(self._state, topic)
-            done = _Done()
-            logs = self._logs([partition for partition, why in partitions if why is None], done)
-            for log in logs:
-                with done.about(log):
-                    facts = facts_of(log)
-                    done.deleted(log, delete(log, facts, decide(facts, log.config, now_ms, self.of_logs)))
-            for policy in self.of_store if topic is None else ():
-                with done.about(None):
-                    self._ask(policy, logs, now_ms, done)
-            left_alone = tuple((partition, why) for partition, why in partitions if why is not None)
-            return RetentionResult(now_ms, tuple(done.removed), left_alone, tuple(done.failures))
+            busy = [log for log in logs if not self._look_after(log, now_ms, done)]
+        for log in busy:
+            if wait:
+                self._wait_for(log, now_ms, done)  # not under the lock: others look after what is free meanwhile
+            else:
+                done.left_alone.append((log.partition, BEING_COMPACTED))
+        for policy in self.of_store if topic is None else ():
+            with self._one_at_a_time, done.about(None):
+                self._ask(policy, logs, now_ms, done)
+        return done.result(now_ms)
+
+    def run_compacted(self) -> RetentionResult:
+        """One round over the logs that are compacted, open and free; what the cleaner does after its turns."""
+        with self._one_at_a_time:
+            now_ms, done = self._state.clock(), _Done([])
+            for partition, why in partitions_of(self._state, None):
+                log = self._state.logs.get(partition)
+                if why is None and log is not None and not log.is_closed and log.config.is_compacted:
+                    self._look_after(log, now_ms, done)
+            return done.result(now_ms)
+
+    def _look_after(self, log: Log, now_ms: int, done: "_Done") -> bool:
+        """Decide about a log and delete, unless it is being compacted: whether it is not."""
+        with self._uncleaned(log) as is_free, done.about(log):
+            if is_free:
+                facts = facts_of(log)
+                done.deleted(log, delete(log, facts, decide(facts, log.config, now_ms, self.of_logs)))
+        return is_free
+
+    def _wait_for(self, log: Log, now_ms: int, done: "_Done") -> None:
+        with done.about(log):
+            is_done = False
+            while not is_done:
+                self._state.cleanings.wait_until_free(log.partition, self._state.check)
+                with self._one_at_a_time:
+                    is_done = self._look_after(log, now_ms, done)
+
+    @contextmanager
+    def _uncleaned(self, log: Log) -> Iterator[bool]:
+        """Keep the cleaner off a log meanwhile: whether it is. Not from one that it is cleaning."""
+        cleanings = self._state.cleanings
+        is_free = cleanings.try_pause(log.partition)
+        try:
+            yield is_free
+        finally:
+            if is_free:
+                cleanings.resume(log.partition)
 
     def _logs(self, partitions: Iterable[TopicPartition], done: "_Done") -> list[Log]:
         """The logs, opened where nobody has asked for them yet: those of an adopted topic that was set since."""
@@ -133,8 +184,11 @@ class Retention:
         named = by_partition(policy.expired_in_store(store, now_ms))
         for partition, (log, log_facts) in facts.items():
             if partition in named and log.config.is_deleted_by_age:
-                with done.about(log):
-                    done.deleted(log, delete(log, log_facts, held_to(log_facts, policy.name, named[partition])))
+                with self._uncleaned(log) as is_free, done.about(log):
+                    if is_free:
+                        done.deleted(log, delete(log, log_facts, held_to(log_facts, policy.name, named[partition])))
+                    else:
+                        done.left_alone.append((partition, BEING_COMPACTED))
 
 
 def check_policies(policies: Iterable[object]) -> tuple[AnyPolicy, ...]:
@@ -154,9 +208,14 @@ def check_policies(policies: Iterable[object]) -> tuple[AnyPolicy, ...]:
 class _Done:
     """What a round has done so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, left_alone: list[tuple[TopicPartition, str]]) -> None:
+        self.left_alone = left_alone
         self.removed: list[PartitionDeleted] = []
         self.failures: list[RetentionFailure] = []
+
+    def result(self, now_ms: int) -> RetentionResult:
+        left_alone = tuple(dict.fromkeys(self.left_alone))
+        return RetentionResult(now_ms, tuple(self.removed), left_alone, tuple(self.failures))
 
     @contextmanager
     def about(self, log: Log | None) -> Iterator[None]:
@@ -183,8 +242,8 @@ def partitions_of(state: StoreState, topic: str | None) -> list[tuple[TopicParti
             partition = TopicPartition(name, number)
             log, failure = state.logs.get(partition), state.failures.get(partition)
             why = None
-            if entry is not None and entry.config is None:
-                why = NOT_SET
+            if entry is not None and not entry.is_set:
+                why = why_not_set(entry)
             elif failure is not None:
                 why = f"it could not be opened: {failure}"
             elif log is not None and log.failure is not None:

@@ -6,10 +6,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any
 from weakref import WeakSet
 
+from tidelog.compaction.states import Cleanings
 from tidelog.config import LogConfig, StoreConfig
 from tidelog.disk.disk import Disk
 from tidelog.disk.file_pool import FilePool
@@ -18,7 +20,10 @@ from tidelog.disk.names import TopicPartition
 from tidelog.errors import ForkedError, LogClosedError, LogFailedError, LogNotFoundError, StorageError, TidelogError, UnknownTopicError
 from tidelog.log.log import Log
 from tidelog.log.opening import Opening
+from tidelog.store.cleaner_offsets import CleanerOffsets, cutting
+from tidelog.store.groups.tables import PositionTables
 from tidelog.store.store_file import StoreFile, TopicEntry
+from tidelog.store.uncleanable import UncleanableTable
 
 
 @dataclass(eq=False)
@@ -43,9 +48,20 @@ class StoreState:
     """Whether nobody knows which of two files the disk has."""
     writers: "WeakSet[Any]" = field(default_factory=WeakSet)
     """Those that may have something to write: they are closed before the logs are."""
+    cleanings: Cleanings = field(default_factory=Cleanings)
+    """Which logs are being compacted, and which must not be."""
+    uncleanable: UncleanableTable = field(default_factory=UncleanableTable)
+    """Logs that could not be compacted."""
+    cleaner_offsets: CleanerOffsets = field(init=False)
+    """How far each log was compacted."""
+    position_tables: PositionTables = field(default_factory=PositionTables)
+    """What was read of `__consumer_offsets`."""
     lock: threading.RLock = field(default_factory=threading.RLock)
     is_closed: bool = False
     pid: int = field(default_factory=os.getpid)
+
+    def __post_init__(self) -> None:
+        self.cleaner_offsets = CleanerOffsets(self.disk)
 
     @property
     def disk(self) -> Disk:
@@ -156,4 +172,24 @@ class StoreState:
             random=Random(self.random.getrandbits(64)),  # noqa: S311
             held=home,
         )
-        return Log(*opening.open())
+        log = Log(*opening.open())
+        try:
+            offset = self.cleaner_offset(partition)
+            if offset is not None and offset > log.log_end_offset:  # lost with its end: what is appended there is not clean
+                self.checkpoint_cleaner(partition, log.log_start_offset)
+        except BaseException:  # an interrupt too: nobody else would ever close it
+            log.close()
+            raise
+        log.while_cut = partial(cutting, self.cleanings, self.cleaner_offsets, home.path, partition)
+        return log
+
+    def cleaner_offset(self, partition: TopicPartition) -> int | None:
+        """Up to where a log was compacted; None if nothing says so."""
+        home = self.homes.get(partition)
+        return None if home is None else self.cleaner_offsets.get(home.path, partition)
+
+    def checkpoint_cleaner(self, partition: TopicPartition, offset: int) -> None:
+        """Write down up to where a log was compacted."""
+        home = self.homes.get(partition)
+        if home is not None:  # otherwise its topic was deleted meanwhile
+            self.cleaner_offsets.set(home.path, partition, offset, lambda other: self.homes.get(other) is home)

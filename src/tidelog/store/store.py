@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from random import Random
 from types import TracebackType
 from uuid import UUID
@@ -11,18 +11,25 @@ from tidelog.config import LogConfig, StoreConfig
 from tidelog.disk.file_pool import SHARED, FilePool
 from tidelog.disk.names import TopicPartition
 from tidelog.errors import TidelogError
-from tidelog.log.log import Log, wall_clock
+from tidelog.log.log import Log
+from tidelog.record.kernel.clock import wall_clock
 from tidelog.retention import AnyPolicy
 from tidelog.store import topic_changes, topic_deletion
+from tidelog.store.groups.expiring import forget_topic
+from tidelog.store.groups.source import OwnedSource
+from tidelog.store.groups.store_groups import StoreGroups
 from tidelog.store.loading import Adopt, LoadProgress, Paths, close_logs, load
 from tidelog.store.retaining import check_policies
+from tidelog.store.staging import sweep_staging
 from tidelog.store.state import StoreState
 from tidelog.store.store_care import StoreCare
 from tidelog.store.topic import Topic
+from tidelog.store.topic_names import INTERNAL_TOPICS
+from tidelog.store.transactions.store_transactions import StoreTransactions
 from tidelog.store.writer import close_writers
 
 
-class Store(StoreCare):
+class Store(StoreCare, StoreGroups, StoreTransactions):
     """Made by `tidelog.open`. A context manager; may be shared between threads."""
 
     def __init__(self, state: StoreState, policies: Sequence[AnyPolicy] = ()) -> None:
@@ -43,8 +50,12 @@ class Store(StoreCare):
         random: Random | None = None,
         policies: Sequence[AnyPolicy] = (),
         background: bool = True,
+        only: Collection[TopicPartition] | None = None,
     ) -> "Store":
-        """See `tidelog.open`. Without `background` nothing is done by the clock until `scheduler.run_due` is called."""
+        """See `tidelog.open`. Without `background` nothing is done by the clock until `scheduler.run_due` is called.
+
+        With `only` the other partitions are not opened before they are asked for, see `loading.load`.
+        """
         check_policies(policies)
         state = load(
             paths,
@@ -55,14 +66,18 @@ class Store(StoreCare):
             adopt=adopt,
             lock_timeout_s=lock_timeout_s,
             progress=progress,
+            only=only,
         )
         store = cls(state, policies)
-        if background:
-            try:
+        try:
+            sweep_staging(state.disk, state.paths, state.clock())
+            store._transactions.finish_all()
+            if background:
                 store.scheduler.start()
-            except BaseException:  # an interrupt too: nobody would close it
-                store.close()
-                raise
+                store._cleaner.start()
+        except BaseException:  # an interrupt too: nobody would close it
+            store.close()
+            raise
         return store
 
     @property
@@ -98,10 +113,10 @@ class Store(StoreCare):
         topic_changes.create(self._state, name, partitions, config, topic_id, exist_ok=exist_ok)
         return Topic(self._state, name)
 
-    def topics(self) -> list[Topic]:
-        """All topics, by name."""
+    def topics(self, *, internal: bool = True) -> list[Topic]:
+        """All topics, by name; without `internal` those that Kafka keeps for itself are left out."""
         self._state.check()
-        return [Topic(self._state, name) for name in sorted(self._state.file.topics)]
+        return [Topic(self._state, name) for name in sorted(self._state.file.topics) if internal or name not in INTERNAL_TOPICS]
 
     def topic(self, name: str) -> Topic:
         """A topic that is there."""
@@ -109,12 +124,21 @@ class Store(StoreCare):
         return Topic(self._state, name)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic. Its directories are renamed at once, and removed after `file.delete.delay.ms`."""
+        """Delete a topic, and the positions of all groups in it.
+
+        Its directories are renamed at once, and removed after `file.delete.delay.ms`.
+        """
+        self._state.entry(name)
+        forget_topic(self._state, name)  # a crash in between takes groups back to the beginning, not past what a new topic begins with
         topic_deletion.delete(self._state, name)
+        forget_topic(self._state, name)
 
     def log(self, topic: str, partition: int) -> Log:
         """The log of a partition."""
         return self._state.log(TopicPartition(topic, partition))
+
+    def _source(self) -> OwnedSource:
+        return OwnedSource(self._state)
 
     # Closing
 
@@ -123,8 +147,10 @@ class Store(StoreCare):
         state = self._state
         if state.pid != os.getpid():
             return  # everything is the parent's; a thread that does not exist here may hold the lock
-        self.scheduler.stop()  # before the lock, which a task may want
+        self._cleaner.stop()  # before the lock, which a task may want; and first, since a task may be a long pass
+        self.scheduler.stop()
         unwritten = close_writers(state)
+        self._transactions.close()
         with state.lock:
             if state.is_closed:
                 return
@@ -148,6 +174,7 @@ class Store(StoreCare):
         state = getattr(self, "_state", None)
         if state is not None and not state.is_closed and state.pid == os.getpid():
             self.scheduler.abandon()
+            self._cleaner.abandon()
             warnings.warn(f"{self!r} was dropped without being closed", ResourceWarning, stacklevel=2)
 
     def __repr__(self) -> str:

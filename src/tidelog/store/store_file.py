@@ -13,10 +13,11 @@
                    "is_renamed": true}]
     }
 
-A topic may also have "is_incomplete": true while its directories are being made, "absent": the partitions that another broker has, and no
-"config" if nobody has told yet how it is set: then nothing is deleted or compacted. The file is replaced whole, and each change is made so
-that after a crash it tells what is left to do: a topic is written down before its directories are made, and struck out before they are
-renamed.
+A topic may also have "is_incomplete": true while its directories are being made, "absent": the partitions that another broker has, or with
+"is_lazy": true those that nobody has used yet, and no "config" if nobody has told yet how it is set, or "refused": settings that a broker
+has and that cannot be here. Then nothing is deleted or compacted. "next_producer_id" counts the ids that transactions were given.
+The file is replaced whole, and each change is made so that after a crash it tells what is left to do: a topic is written down before its
+directories are made, and struck out before they are renamed.
 
 Of several log directories each has a copy. The one with the highest revision counts; after a crash it is copied to the others. Only the
 very first revision may be missing in some of them: later on a directory without the file is not the store's, or its disk is not mounted.
@@ -56,6 +57,16 @@ class TopicEntry:
     """Its own settings by Kafka's names; None: not known."""
     is_incomplete: bool = False
     absent: frozenset[int] = frozenset()
+    """Partitions that are not here: another broker has them, or nobody has used them yet."""
+    is_lazy: bool = False
+    """Whether the absent ones are made when they are first used."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Settings that a broker has for it and that cannot be here, until somebody gives others."""
+
+    @property
+    def is_set(self) -> bool:
+        """Whether it is known how it is to be kept: if not, nothing of it is deleted or compacted."""
+        return self.config is not None and not self.refused
 
     def partition_ids(self) -> list[int]:
         """Those that are here."""
@@ -84,6 +95,8 @@ class StoreFile:
     revision: int = 0
     topics: Mapping[str, TopicEntry] = field(default_factory=dict)
     deleted: tuple[DeletedTopic, ...] = ()
+    next_producer_id: int = 0
+    """How many producer ids were set apart for transactions."""
 
 
 def format_store_file(content: StoreFile) -> bytes:
@@ -106,6 +119,8 @@ def format_store_file(content: StoreFile) -> bytes:
             for gone in content.deleted
         ],
     }
+    if content.next_producer_id:
+        document["next_producer_id"] = content.next_producer_id
     return json.dumps(document, indent=2).encode() + b"\n"
 
 
@@ -120,6 +135,10 @@ def _format_topic(entry: TopicEntry) -> dict[str, Any]:
         formatted["is_incomplete"] = True
     if entry.absent:
         formatted["absent"] = sorted(entry.absent)
+    if entry.is_lazy:
+        formatted["is_lazy"] = True
+    if entry.refused:
+        formatted["refused"] = dict(sorted(entry.refused.items()))
     return formatted
 
 
@@ -148,6 +167,7 @@ def parse_store_file(text: bytes, path: str) -> StoreFile:
             revision=_whole(document["revision"]),
             topics={check_name(name): _parse_topic(entry) for name, entry in document["topics"].items()},
             deleted=tuple(_parse_deleted(gone) for gone in document["deleted"]),
+            next_producer_id=_whole(document.get("next_producer_id", 0)),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
@@ -163,6 +183,8 @@ def _parse_topic(entry: Mapping[str, Any]) -> TopicEntry:
         config=None if config is None else {_text(name): _text(value) for name, value in config.items()},
         is_incomplete=_boolean(entry.get("is_incomplete", False)),
         absent=frozenset(_whole(partition, highest=partitions - 1) for partition in entry.get("absent", ())),
+        is_lazy=_boolean(entry.get("is_lazy", False)),
+        refused={_text(name): _text(value) for name, value in entry.get("refused", {}).items()},
     )
 
 

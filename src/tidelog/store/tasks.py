@@ -10,7 +10,12 @@
 | silent producers    | producer.id.expiration.check.interval.ms        | after one period      |
 | deleted files       | a second; what waits has a time of its own      | after one period      |
 | rates               | five seconds, as Kafka's meters                 | after one period      |
+| cleaner             | log.cleaner.backoff.ms                          | after one period      |
+| positions           | offsets.retention.check.interval.ms             | after one period      |
+| transactions        | ten seconds, as Kafka's coordinator             | after one period      |
+| transactional ids   | transaction.remove.expired.transaction.cleanup.interval.ms | after one period |
 
+The cleaner has threads of its own, and the task nothing to do, unless the store was opened without threads.
 The first delay is `log.initial.task.delay.ms`. Recovery points and log starts are written down by the logs themselves when they move; the
 tasks do it again where that has failed.
 """
@@ -22,6 +27,7 @@ from tidelog.disk.log_directory import LogDirectory
 from tidelog.disk.names import TopicPartition
 from tidelog.log.log import Log
 from tidelog.store import topic_deletion
+from tidelog.store.groups.expiring import expire_positions
 from tidelog.store.retaining import Retention
 from tidelog.store.scheduler import Task
 from tidelog.store.state import StoreState
@@ -30,10 +36,11 @@ REMOVAL_PERIOD_MS = 1_000
 RATES_PERIOD_MS = 5_000
 
 
-def tasks_of(state: StoreState, retention: Retention, tick: Callable[[], object]) -> list[Task]:
-    """The tasks of a store; `tick` is for the rates of its metrics."""
+def tasks_of(state: StoreState, retention: Retention, tick: Callable[[], object], clean: Callable[[], object]) -> list[Task]:
+    """The tasks of a store; `tick` is for the rates of its metrics, `clean` takes the cleaner's turns where it has no threads."""
     config, delay_ms = state.config, state.config.log_initial_task_delay_ms
     watermark_ms, producers_ms = config.replica_high_watermark_checkpoint_interval_ms, config.producer_id_expiration_check_interval_ms
+    positions_ms = config.offsets_retention_check_interval_ms
     each = partial(for_each_log, state)
     return [
         Task("retention", config.log_retention_check_interval_ms, partial(retain, state, retention), delay_ms),
@@ -44,6 +51,8 @@ def tasks_of(state: StoreState, retention: Retention, tick: Callable[[], object]
         Task("silent producers", producers_ms, partial(each, Log.expire_producers), producers_ms),
         Task("deleted files", REMOVAL_PERIOD_MS, partial(remove_deleted, state), REMOVAL_PERIOD_MS),
         Task("rates", RATES_PERIOD_MS, tick, RATES_PERIOD_MS),
+        Task("cleaner", config.log_cleaner_backoff_ms, clean, config.log_cleaner_backoff_ms),
+        Task("positions", positions_ms, partial(expire_positions, state), positions_ms),
     ]
 
 
@@ -76,7 +85,7 @@ def raise_first(errors: list[Exception]) -> None:
 def retain(state: StoreState, retention: Retention) -> None:
     """A round of retention."""
     state.check()
-    raise_first([failure.error for failure in retention.run().failures])
+    raise_first([failure.error for failure in retention.run(wait=False).failures])
 
 
 def checkpoint_high_watermarks(state: StoreState) -> None:

@@ -11,6 +11,7 @@ from tidelog.log.log import Log
 from tidelog.store import topic_changes
 from tidelog.store.adopting import KEEP_FOR_EVER
 from tidelog.store.state import StoreState
+from tidelog.store.topic_names import INTERNAL_TOPICS
 from tidelog.store.topic_producing import TopicProducing
 from tidelog.store.topic_reading import TopicReading
 
@@ -36,6 +37,13 @@ class TopicDescription(NamedTuple):
     is_looked_after: bool
     """False of an adopted topic whose settings nobody has given yet: nothing of it is deleted or compacted."""
     settings: tuple[SettingDescription, ...]
+    refused: tuple[tuple[str, str], ...] = ()
+    """Settings of the broker that it was adopted from which cannot be here, with their values: it is not looked after until `alter`, or
+    its `reset`, names each of them."""
+    topic_id_from: str | None = None
+    """Of a directory that is only read: from which file each is known."""
+    partitions_from: str | None = None
+    settings_from: str | None = None
 
 
 class Topic(TopicProducing, TopicReading):
@@ -54,6 +62,11 @@ class Topic(TopicProducing, TopicReading):
     def partitions(self) -> int:
         """How many there are."""
         return self._state.entry(self.name).partitions
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether it is one that Kafka keeps for itself: positions of groups, or states of transactions."""
+        return self.name in INTERNAL_TOPICS
 
     def log(self, partition: int) -> Log:
         """The log of a partition."""
@@ -88,9 +101,8 @@ class Topic(TopicProducing, TopicReading):
                 source = "tidelog" if setting.default != setting.kafka_default else "kafka"
             kafka_default = None if setting.kafka_default is None else to_text(setting.kafka_default)
             described.append(SettingDescription(setting.name, values[setting.name], source, kafka_default))
-        return TopicDescription(
-            self.name, entry.topic_id, entry.partitions, tuple(sorted(entry.absent)), entry.config is not None, tuple(described)
-        )
+        absent, refused = tuple(sorted(entry.absent)), tuple(sorted(entry.refused.items()))
+        return TopicDescription(self.name, entry.topic_id, entry.partitions, absent, entry.is_set, tuple(described), refused)
 
     def __repr__(self) -> str:
         entry = self._state.file.topics.get(self.name)

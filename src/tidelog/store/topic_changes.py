@@ -1,6 +1,7 @@
 """Create and alter topics, so that a crash at any point leaves the old state, the new one, or what opening finishes.
 
 create    written down as incomplete · directories made · written down as complete
+          (those of a topic that Kafka keeps for itself: each when it is first used)
 alter     written down · logs go on with it
 
 A creation that fails is undone. Deletion is in `topic_deletion`.
@@ -17,6 +18,7 @@ from tidelog.disk.names import TopicPartition, parse_partition
 from tidelog.errors import InvalidTopicError, LogClosedError, LogFailedError, StorageError, TidelogError, TopicExistsError
 from tidelog.store.adopting import keep_for_ever
 from tidelog.store.file_changes import write
+from tidelog.store.internal_topics import INTERNAL
 from tidelog.store.state import StoreState
 from tidelog.store.store_file import MAX_PARTITIONS, StoreFile, TopicEntry
 from tidelog.store.topic_deletion import forget_offsets, settle_deleted, strike_out
@@ -44,10 +46,10 @@ def create(
             if exist_ok:
                 return
             raise TopicExistsError(f"topic {name!r} is there already", path=state.paths[0], hint="exist_ok=True takes it as it is")
-        entry = _new_entry(state, name, partitions, config, topic_id)
+        entry = new_entry(state, name, partitions, config, topic_id)
         settle_deleted(state)  # an older topic of this name may still have its directories
-        _check_free(state, name)
-        write(state, _with_topic(state.file, name, entry))
+        check_free(state, name)
+        write(state, with_topic(state.file, name, entry))
         try:
             complete(state, name)
         except BaseException:  # an interrupt too: who was told of no topic must find none
@@ -57,23 +59,31 @@ def create(
             raise
 
 
-def _new_entry(
+def new_entry(
     state: StoreState, name: str, partitions: int | None, config: Mapping[str, object] | LogConfig | None, topic_id: UUID | None
 ) -> TopicEntry:
     """What a new topic writes down, if everything about it is right."""
     topics = state.file.topics
     check_new_name(name, topics)
-    count = state.config.num_partitions if partitions is None else partitions
+    internal = INTERNAL.get(name)
+    given = LogConfig.of(config)
+    if internal is not None:
+        given = LogConfig.of(internal.config(state.config)).with_changes(given.overrides())
+    default = state.config.num_partitions if internal is None else internal.partitions(state.config)
+    count = default if partitions is None else partitions
     if type(count) is not int or not 1 <= count <= MAX_PARTITIONS:
         raise InvalidTopicError("a number of partitions that cannot be", expected=f"1 to {MAX_PARTITIONS}", found=repr(count))
     chosen = new_topic_id() if topic_id is None else check_topic_id(topic_id, [entry.topic_id for entry in topics.values()])
-    settings = keep_for_ever(LogConfig.of(config).overrides(), state.config.topic_defaults)
-    entry = TopicEntry(chosen, count, settings, is_incomplete=True)
+    settings = keep_for_ever(given.overrides(), state.config.topic_defaults)
+    if internal is None:
+        entry = TopicEntry(chosen, count, settings, is_incomplete=True)
+    else:
+        entry = TopicEntry(chosen, count, settings, absent=frozenset(range(count)), is_lazy=True)
     state.log_config(entry)  # settings that contradict the store's
     return entry
 
 
-def _check_free(state: StoreState, name: str) -> None:
+def check_free(state: StoreState, name: str) -> None:
     """A directory that nobody has written down is somebody's, and not to be appended to."""
     for directory in state.directories:
         for other in state.disk.names(directory.path):
@@ -94,10 +104,11 @@ def complete(state: StoreState, name: str) -> None:
         if partition not in state.logs:
             state.raise_failure(partition)
             state.logs[partition] = state.open_log(partition, entry)
-    write(state, _with_topic(state.file, name, replace(entry, is_incomplete=False)))
+    write(state, with_topic(state.file, name, replace(entry, is_incomplete=False)))
 
 
-def _with_topic(file: StoreFile, name: str, entry: TopicEntry) -> StoreFile:
+def with_topic(file: StoreFile, name: str, entry: TopicEntry) -> StoreFile:
+    """The file with another entry of a topic."""
     return replace(file, topics={**file.topics, name: entry})
 
 
@@ -110,20 +121,25 @@ def emptiest(state: StoreState) -> LogDirectory:
 
 
 def alter(state: StoreState, name: str, config: Mapping[str, object], reset: Iterable[str]) -> None:
-    """Change settings of a topic, live; those named by `reset` are as if never given."""
+    """Change settings of a topic, live; those named by `reset` are as if never given. One that was refused is settled by naming it."""
     back = [reset] if isinstance(reset, str) else list(reset)
     with state.changing():
         entry = state.entry(name)
         own = LogConfig.of(entry.config or {}).with_changes(config, reset=back).overrides()
         if entry.config is None and "retention.ms" not in back:
             own = keep_for_ever(own, state.config.topic_defaults)  # nobody has said yet that something may go
-        changed = replace(entry, config=own)
+        refused = {setting: value for setting, value in entry.refused.items() if setting not in config and setting not in back}
+        changed = replace(entry, config=own, refused=refused)
         in_force = state.log_config(changed)
         if changed != entry:
-            write(state, _with_topic(state.file, name, changed))
+            write(state, with_topic(state.file, name, changed))
         _reconfigure(state, name, in_force)
-        if entry.config is None:
+        if changed.is_set and not entry.is_set:
             _open_logs(state, name, changed)
+    for partition in (TopicPartition(name, number) for number in entry.partition_ids()):
+        state.uncleanable.clear(partition)  # what was wrong may be different now
+        if not in_force.is_compacted:
+            state.cleanings.abort(partition)  # not under the lock, which the cleaner may want
 
 
 def _reconfigure(state: StoreState, name: str, config: LogConfig) -> None:

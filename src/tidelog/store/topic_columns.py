@@ -89,9 +89,9 @@ class TopicColumns:
             if not fetched.data:
                 return
             try:
-                headers = _walk(log, fetched, stop)
+                headers = walk_up_to(log, fetched, stop)
                 for decoded in self._decoder.decode(_wanted(fetched, headers)):
-                    rows = _cut(decoded, offset, stop)
+                    rows = cut_rows(decoded, offset, stop)
                     if rows.num_rows:
                         offset = rows.column(0)[-1].as_py() + 1
                         yield rows
@@ -117,7 +117,7 @@ class TopicColumns:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
-def _walk(log: LogReading, fetched: Fetched, stop: int) -> BatchHeaders:
+def walk_up_to(log: LogReading, fetched: Fetched, stop: int) -> BatchHeaders:
     """The headers of a fetch up to an offset, if they go up from where it was asked for: anything else is damage."""
     headers = walk_headers(fetched.data)
     if not len(headers):
@@ -148,7 +148,7 @@ def _wanted(fetched: Fetched, headers: BatchHeaders) -> bytes | memoryview:
     return b"".join(parts)
 
 
-def _cut(decoded: "pa.RecordBatch", offset: int, stop: int) -> "pa.RecordBatch":
+def cut_rows(decoded: "pa.RecordBatch", offset: int, stop: int) -> "pa.RecordBatch":
     """Without the rows outside of the range."""
     count = decoded.num_rows
     if count == 0:

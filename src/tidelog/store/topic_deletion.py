@@ -23,8 +23,9 @@ _logger = logging.getLogger(__name__)
 
 
 def delete(state: StoreState, name: str) -> None:
-    """Delete a topic: its directories are renamed now, and removed later."""
-    with state.changing():
+    """Delete a topic: its directories are renamed now, and removed later. A compaction of it that runs is aborted."""
+    partitions = [TopicPartition(name, number) for number in state.entry(name).partition_ids()]
+    with state.cleanings.keeping_off(partitions), state.changing():
         entry = state.entry(name)
         try:
             delay_ms = state.log_config(entry).file_delete_delay_ms
@@ -35,6 +36,8 @@ def delete(state: StoreState, name: str) -> None:
             settle_deleted(state)
         except StorageError as error:
             _logger.warning("topic %s is deleted, but its directories could not be renamed yet: %s", name, error)
+        for partition in partitions:
+            state.uncleanable.clear(partition)
 
 
 def strike_out(state: StoreState, name: str, due_ms: int) -> None:
@@ -99,6 +102,7 @@ def forget_offsets(state: StoreState, partition: TopicPartition) -> None:
     for directory in state.directories:
         try:
             directory.partition_removed(partition)
+            state.cleaner_offsets.forget(directory.path, partition)
         except OSError as error:
             raise storage_error(error, directory.path, f"taking {partition} out of the checkpoints failed") from error
 

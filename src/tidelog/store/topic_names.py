@@ -10,6 +10,11 @@ from tidelog.errors import InvalidTopicError
 
 MAX_LENGTH = 249
 """Behind it a partition number, a suffix and a random id have to fit into a file name of 255 bytes."""
+CONSUMER_OFFSETS, TRANSACTION_STATE = "__consumer_offsets", "__transaction_state"
+SINK_COMMITS = "__tidelog_commits"
+"""Ours: which commits of a pipeline are done."""
+INTERNAL_TOPICS = frozenset((CONSUMER_OFFSETS, TRANSACTION_STATE, SINK_COMMITS))
+"""What only groups, transactions and sinks write to."""
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 

@@ -4,17 +4,19 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tidelog.errors import LogClosedError, TidelogError
+from tidelog.errors import LogClosedError, RefusedBatchError, TidelogError
 from tidelog.log.log import Log
 from tidelog.record.compression import Compression
 from tidelog.record.encoding import DEFAULT_BATCH_BYTES, Headers, Row
+from tidelog.record.kernel.single_batch import NO_HEADERS, SINGLE_OVERHEAD
+from tidelog.record.record_metadata import RecordMetadata
 from tidelog.store.append_many import DEFAULT_MANY_BATCH_BYTES, append_many
 from tidelog.store.append_targets import AppendTargets
-from tidelog.store.appended import AppendSummary, RecordMetadata
+from tidelog.store.appended import AppendSummary
 from tidelog.store.partitioner import Partitioner
 from tidelog.store.record_values import NO_TIMESTAMP, bytes_of, headers_of, partition_of, timestamp_of
-from tidelog.store.single_record import NO_HEADERS, encode_single
 from tidelog.store.state import StoreState
+from tidelog.store.topic_names import INTERNAL_TOPICS
 from tidelog.store.writer import DEFAULT_BUFFER_MEMORY, DEFAULT_LINGER_MS, Writer, WriterSettings
 
 if TYPE_CHECKING:
@@ -66,17 +68,22 @@ class TopicProducing:
             timestamp_ms = timestamp_of(timestamp_ms)
         if timestamp_ms is None or timestamp_ms == NO_TIMESTAMP:
             timestamp_ms = self._state.clock()
-        batch = encode_single(key, value, headers_of(headers)[1] if headers else NO_HEADERS, timestamp_ms)
-        place = targets.partitioner.partition(key, len(batch)) if partition is None else partition_of(partition)
+        encoded = headers_of(headers)[1] if headers else NO_HEADERS
+        if partition is not None:
+            place = partition_of(partition)
+        elif key is not None and targets.partitioner.count == 1:
+            place = 0
+        else:
+            place = targets.partitioner.partition(key, _size(key, value, encoded))
         log = targets.logs.get(place) or targets.log(place)
         try:
-            info = log.append(batch)
+            info = log.append_record(key, value, encoded, timestamp_ms)
         except LogClosedError:
             # The topic was deleted, perhaps made again, or the store is closed, which is said here.
             targets = self._targets = self._find_targets()
             if partition is None:
-                place = targets.partitioner.partition(key, len(batch))
-            info = targets.log(place).append(batch)
+                place = targets.partitioner.partition(key, _size(key, value, encoded))
+            info = targets.log(place).append_record(key, value, encoded, timestamp_ms)
         except TidelogError as error:
             if error.path is None:
                 error.path = log.directory
@@ -115,7 +122,18 @@ class TopicProducing:
         return Writer(self._state, self.name, self._find_targets(settings.batch_bytes), settings)
 
     def _find_targets(self, sticky_bytes: int = DEFAULT_BATCH_BYTES) -> AppendTargets:
+        if self.name in INTERNAL_TOPICS:
+            raise RefusedBatchError(
+                f"{self.name} takes no records from outside: groups and transactions write to it",
+                path=self._state.paths[0],
+                kafka_error="INVALID_TOPIC_EXCEPTION",
+            )
         targets = AppendTargets(Partitioner(self.partitions, self.partition_ids(), self._state.random, sticky_bytes), self.log)
         if self._targets is None:
             self._targets = targets
         return targets
+
+
+def _size(key: bytes | None, value: bytes | None, headers: bytes) -> int:
+    """About what a record takes by itself."""
+    return len(key or b"") + len(value or b"") + len(headers) + SINGLE_OVERHEAD

@@ -142,12 +142,18 @@ class TopicReading:
     # The latest values
 
     def table(
-        self, as_of: Position | Mapping[int, int] | None = None, *, partition: int | None = None, isolation: Isolation = "committed"
+        self,
+        as_of: Position | Mapping[int, int] | None = None,
+        *,
+        partition: int | None = None,
+        isolation: Isolation = "committed",
+        allow_incomplete: bool = False,
     ) -> Mapping[bytes, bytes]:
         """The latest value of each key. A tombstone takes a key away; records without a key do not count.
 
         `as_of` an offset, or one for each partition, that record is the last that counts. As of a time, those records count whose own
-        timestamp is not above it, wherever they are in the log.
+        timestamp is not above it, wherever they are in the log. A point of which compaction or retention has taken records away raises
+        `UnknownPastError`, which names the first that can be told; with `allow_incomplete` what is left is the answer.
         """
         until_ms = None
         end: Positions = LATEST
@@ -157,7 +163,8 @@ class TopicReading:
             end = {number: _behind(offset) for number, offset in as_of.items()}
         elif as_of is not None:
             end = _behind(as_of)
-        return topic_table.table_of(self.name, self._ranges(EARLIEST, end, partition, isolation), isolation, until_ms)
+        ranges = self._ranges(EARLIEST, end, partition, isolation)
+        return topic_table.table_of(self.name, ranges, isolation, until_ms, allow_incomplete=allow_incomplete)
 
     def _ranges(self, start: Positions, end: Positions, partition: int | None, isolation: Isolation) -> list[PartitionRange]:
         return partition_ranges(self.log, self.partition_ids(), start, end, partition, isolation)

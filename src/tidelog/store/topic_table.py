@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tidelog.disk.names import TopicPartition
 from tidelog.log.log_reading import Isolation
 from tidelog.log.positions import LATEST
 from tidelog.log.reading import resolve
+from tidelog.store.known_points import check_state
+from tidelog.store.log_past import checkpointed, look_at_past
 from tidelog.store.topic_columns import TopicColumns
 from tidelog.store.topic_range import PartitionRange
 
@@ -21,8 +24,31 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def table_of(topic: str, ranges: Sequence[PartitionRange], isolation: Isolation, until_ms: int | None) -> dict[bytes, bytes]:
-    """The table of some partitions."""
+def table_of(
+    topic: str, ranges: Sequence[PartitionRange], isolation: Isolation, until_ms: int | None, *, allow_incomplete: bool = False
+) -> dict[bytes, bytes]:
+    """The table of some partitions. One as of a point that the logs do not have everything of any more raises, unless that is allowed."""
+    is_past = not allow_incomplete and (until_ms is not None or any(isinstance(part.end, int) for part in ranges))
+    if not is_past:
+        return _table_of(topic, ranges, isolation, until_ms)
+    ends = {part.log.partition: part.end - 1 for part in ranges if isinstance(part.end, int)}
+    before = _check_past(ranges, ends, until_ms)
+    found = _table_of(topic, ranges, isolation, until_ms)
+    if [checkpointed(part.log) for part in ranges] != before:  # somebody has compacted meanwhile
+        _check_past(ranges, ends, until_ms)
+    return found
+
+
+def _check_past(ranges: Sequence[PartitionRange], ends: dict[TopicPartition, int], until_ms: int | None) -> list[int | None]:
+    """Raise if the state as of then cannot be told: up to where the cleaner has been."""
+    for part in ranges:
+        part.log.refresh()
+    cleaned = [checkpointed(part.log) for part in ranges]
+    check_state([look_at_past(part.log) for part in ranges], offsets=ends, timestamp_ms=until_ms)
+    return cleaned
+
+
+def _table_of(topic: str, ranges: Sequence[PartitionRange], isolation: Isolation, until_ms: int | None) -> dict[bytes, bytes]:
     for part in ranges:
         part.log.refresh()
         part.end = min(resolve(part.log, part.end, isolation), resolve(part.log, LATEST, isolation))
@@ -30,10 +56,13 @@ def table_of(topic: str, ranges: Sequence[PartitionRange], isolation: Isolation,
     reader = TopicColumns(topic, columns, isolation, "skip")
     tables = [latest_of(reader.read([part]), "value", until_ms=until_ms) for part in ranges]
     several = keys_in_several(tables) if len(tables) > 1 else set()
-    times: list[dict[bytes, int]] = []
-    if several:
-        reader = TopicColumns(topic, ["key", "timestamp_ms"], isolation, "skip")
-        times = [latest_of(reader.read([part]), "timestamp_ms", until_ms=until_ms, only=several) for part in ranges]
+    times: list[dict[bytes, tuple[int, int]]] = []
+    for part in ranges if several else ():
+        at = []
+        for column in ("timestamp_ms", "offset"):
+            reader = TopicColumns(topic, list(dict.fromkeys(("key", "timestamp_ms", column))), isolation, "skip")
+            at.append(latest_of(reader.read([part]), column, until_ms=until_ms, only=several))
+        times.append({key: (timestamp_ms, at[1][key]) for key, timestamp_ms in at[0].items() if key in at[1]})
     return joined(tables, times)
 
 
@@ -86,17 +115,17 @@ def keys_in_several(tables: Sequence[dict[bytes, Any]]) -> set[bytes]:
     return several
 
 
-def joined(tables: Sequence[dict[bytes, bytes | None]], times: Sequence[dict[bytes, int]]) -> dict[bytes, bytes]:
+def joined(tables: Sequence[dict[bytes, bytes | None]], times: Sequence[dict[bytes, tuple[int, int]]]) -> dict[bytes, bytes]:
     """The tables of all partitions as one, without tombstones. The first one is used for it.
 
     A key that is in several partitions, which no partitioner of Kafka's would do, has the value with the latest timestamp; of equal ones
-    that of the highest partition. `times` has the timestamps of such keys.
+    that of the highest offset, then partition. `times` has the timestamps and offsets of such keys.
     """
-    newest: dict[bytes, tuple[int, bytes | None]] = {}
+    newest: dict[bytes, tuple[tuple[int, int], bytes | None]] = {}
     for table, known in zip(tables, times, strict=False):
-        for key, timestamp_ms in known.items():
-            if key in table and (key not in newest or timestamp_ms >= newest[key][0]):
-                newest[key] = timestamp_ms, table[key]
+        for key, when in known.items():
+            if key in table and (key not in newest or when >= newest[key][0]):
+                newest[key] = when, table[key]
     whole: dict[bytes, Any] = tables[0] if tables else {}
     for table in tables[1:]:
         whole.update(table)

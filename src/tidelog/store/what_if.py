@@ -1,6 +1,7 @@
 """What would go if a topic were set otherwise: the decisions of retention over many settings, as a table."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from itertools import product
 from typing import Literal, NamedTuple
 
@@ -40,6 +41,8 @@ class WhatIf(NamedTuple):
     """offsets: by their offsets, which may be more than there are (compaction leaves gaps, and markers have offsets); batches: by the
     headers of batches, which takes a look at each one that would go."""
     rows: tuple[WhatIfRow, ...]
+    settings_from: str | None = None
+    """Where the topic's own settings are from, of a directory that is only read."""
 
     def __str__(self) -> str:
         heads = ("config", "segments", "bytes", "records", "bytes left", "oldest left")
@@ -76,19 +79,32 @@ def what_if(
     policies: Sequence[RetentionPolicy],
     count_by: CountBy,
 ) -> WhatIf:
+    """Ask about each of the settings of a topic of the store."""
+    entry = state.entry(topic)
+    logs = (readable(state, TopicPartition(topic, number)) for number in entry.partition_ids())
+    return ask(topic, state.log_config(entry), logs, configs, now_ms, policies, count_by)
+
+
+def ask(
+    topic: str,
+    present: LogConfig,
+    logs: Iterable[AbstractContextManager[LogReading]],
+    configs: Iterable[Mapping[str, object]],
+    now_ms: int,
+    policies: Sequence[RetentionPolicy],
+    count_by: CountBy,
+) -> WhatIf:
     """Ask about each of the settings, on the same facts. All of them are checked before the first is asked about."""
     if count_by not in ("offsets", "batches"):
         raise ValueError(f"records are counted by 'offsets' or 'batches', not {count_by!r}")
-    entry = state.entry(topic)
-    present = state.log_config(entry)
     asked = []
     for config in configs:
         in_force = present.with_changes(config)
         texts = in_force.describe()
         asked.append(_Asked({name: texts[name] for name in config}, in_force))
     rows = [WhatIfRow(one.config, 0, 0, 0, 0, 0, None) for one in asked]
-    for partition in (TopicPartition(topic, number) for number in entry.partition_ids()):
-        with readable(state, partition) as log:
+    for opened in logs:
+        with opened as log:
             counter = _Counter(log, facts_of(log), count_by)
             rows = [_with_partition(row, counter, one.in_force, now_ms, policies) for row, one in zip(rows, asked, strict=True)]
     return WhatIf(topic, now_ms, count_by, tuple(rows))

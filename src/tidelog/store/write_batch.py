@@ -1,4 +1,4 @@
-"""Records that a writer has gathered for one partition, and the handles of those who wait for them."""
+"""Records that a writer has gathered for one partition, and what those who hold a handle of one of them are told."""
 
 import asyncio
 import threading
@@ -8,7 +8,8 @@ from collections.abc import Callable, Generator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from tidelog.store.appended import RecordMetadata
+from tidelog.record.kernel.gathering import RowBatch
+from tidelog.record.record_metadata import RecordMetadata
 
 Row = tuple[bytes | None, bytes | None, Any, int]
 """Key, value, headers, timestamp."""
@@ -25,16 +26,14 @@ class Outcome(NamedTuple):
     error: BaseException | None
 
 
-class WriteBatch:
+class WriteBatch(RowBatch):
     """A batch in the making, then on its way, then done. Its one event serves all its handles."""
 
-    __slots__ = ("_callbacks", "_event", "deadline", "is_done", "outcomes", "partition", "room_bytes", "rows", "size_bytes")
+    __slots__ = ("_callbacks", "_event", "deadline", "is_done", "outcomes", "partition", "size_bytes")
 
     def __init__(self, partition: int, room_bytes: int, deadline: float) -> None:
+        super().__init__(room_bytes)
         self.partition = partition
-        self.rows: list[Row] = []
-        self.room_bytes = room_bytes
-        """What may still be added."""
         self.size_bytes = 0
         """About what it takes in memory; known once it is full."""
         self.deadline = deadline
@@ -82,42 +81,20 @@ class WriteBatch:
         outcomes = self.outcomes
         return outcomes[0] if len(outcomes) == 1 else outcomes[bisect_right(outcomes, index, key=_first_of) - 1]
 
-
-def _first_of(outcome: Outcome) -> int:
-    return outcome.first
-
-
-class WriteHandle:
-    """One record on its way. `result` waits for it; in asyncio, `await` does."""
-
-    __slots__ = ("_batch", "_index", "_timestamp_ms")
-
-    def __init__(self, batch: WriteBatch, index: int, timestamp_ms: int) -> None:
-        self._batch = batch
-        self._index = index
-        self._timestamp_ms = timestamp_ms
-
-    def done(self) -> bool:
-        """Whether it is known what became of it."""
-        return self._batch.is_done
-
-    def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Where the record went, once it is as durable as the topic's settings ask for; or what went wrong, raised.
-
-        `timeout` in seconds; after it, `TimeoutError`: the record is still on its way.
-        """
-        batch = self._batch
-        if not batch.wait(timeout):
-            raise TimeoutError(f"a record for partition {batch.partition} is not written after {timeout} s")
-        outcome = batch.outcome(self._index)
+    def result(self, index: int, timestamp_ms: int, timeout_s: float | None) -> RecordMetadata:
+        """See `WriteHandle.result`."""
+        if not self.wait(timeout_s):
+            raise TimeoutError(f"a record for partition {self.partition} is not written after {timeout_s} s")
+        outcome = self.outcome(index)
         if outcome.error is not None:
             raise outcome.error
-        offset = outcome.base_offset + self._index - outcome.first
-        timestamp_ms = self._timestamp_ms if outcome.append_time_ms < 0 else outcome.append_time_ms
-        return RecordMetadata(batch.partition, offset, timestamp_ms)
+        append_time_ms = outcome.append_time_ms
+        offset = outcome.base_offset + index - outcome.first
+        return RecordMetadata(self.partition, offset, timestamp_ms if append_time_ms < 0 else append_time_ms)
 
-    def __await__(self) -> Generator[Any, None, RecordMetadata]:
-        if not self._batch.is_done:
+    def await_result(self, index: int, timestamp_ms: int) -> Generator[Any, None, RecordMetadata]:
+        """The same in asyncio, without a limit."""
+        if not self.is_done:
             loop = asyncio.get_running_loop()
             woken = loop.create_future()
 
@@ -125,13 +102,13 @@ class WriteHandle:
                 if not loop.is_closed():
                     loop.call_soon_threadsafe(_set, woken)
 
-            self._batch.when_done(wake)
+            self.when_done(wake)
             yield from woken
-        return self.result()
+        return self.result(index, timestamp_ms, None)
 
-    def __repr__(self) -> str:
-        state = "done" if self.done() else "on its way"
-        return f"WriteHandle(partition {self._batch.partition}, {state})"
+
+def _first_of(outcome: Outcome) -> int:
+    return outcome.first
 
 
 def _set(future: "asyncio.Future[None]") -> None:

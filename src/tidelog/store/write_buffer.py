@@ -11,18 +11,16 @@ from collections import deque
 from weakref import WeakSet
 
 from tidelog.errors import ForkedError, LogClosedError
+from tidelog.record.kernel.gathering import RowBuffer
 from tidelog.store.write_batch import Outcome, WriteBatch
 
-RECORD_OVERHEAD = 12
-"""About what a record takes beside key, value and headers: lengths, deltas."""
 BATCH_OVERHEAD = 61
 
 
-class WriteBuffer:
+class WriteBuffer(RowBuffer):
     """Shared by the threads that append and the one that sends. Whoever touches `open` holds `lock`."""
 
     __slots__ = (
-        "__weakref__",
         "_batch_bytes",
         "_forked",
         "_in_flight",
@@ -32,17 +30,13 @@ class WriteBuffer:
         "_ready_bytes",
         "_space",
         "_work",
-        "error",
         "is_closed",
-        "lock",
-        "open",
     )
 
+    open: dict[int, WriteBatch]
+
     def __init__(self, linger_s: float, batch_bytes: int, max_bytes: int) -> None:
-        self.lock = threading.Lock()
-        self.open: dict[int, WriteBatch] = {}
-        self.error: BaseException | None = None
-        """What went wrong in the background, until somebody is told."""
+        super().__init__(threading.Lock())
         self.is_closed = False
         self._forked: ForkedError | None = None
         self._linger_s = linger_s

@@ -8,9 +8,11 @@ import pytest
 
 from tests.support.logs import FakeClock, a_batch
 from tests.support.small_stores import failed, file_of, open_store, partitions_in, state_of, tree_of, values_of
+from tests.unit.store.test_cluster_metadata import CONFIG
 from tidelog.disk.partition_metadata import format_topic_id
 from tidelog.errors import LogNotFoundError, NotAStoreError, UnknownTopicError
 from tidelog.log.log import Log
+from tidelog.record import encode_batches, read_batches
 from tidelog.store.store_file import STORE_FILE
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "broker"
@@ -115,6 +117,62 @@ def test_settings_can_be_read_later_and_those_given_stay(broker: Path) -> None:
     revision = file_of(broker).revision
     open_store(broker, adopt="cluster-metadata").close()
     assert file_of(broker).revision == revision
+
+
+def broker_says(broker: Path, *settings: tuple[str, str, str]) -> None:
+    """Settings that the broker's controller has written down last: topic, name, value."""
+    values = [CONFIG(2, *setting) for setting in settings]
+    path = broker / "__cluster_metadata-0" / "00000000000000000000.log"
+    content = path.read_bytes()
+    *_, last = read_batches(content)
+    path.write_bytes(content + encode_batches([(None, value) for value in values], base_offset=last.last_offset + 1, timestamp_ms=0))
+
+
+def test_one_setting_that_cannot_be_here_is_reported_and_the_others_are_taken(broker: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A broker before 4.0 took smaller segments. Nothing of the topic is deleted until somebody says how large they are to be."""
+    broker_says(broker, ("emails", "segment.bytes", "14"), ("emails", "retention.ms", "1"), ("plain", "retention.ms", "5"))
+    clock = FakeClock()
+    with open_store(broker, adopt="cluster-metadata", clock=clock) as store:
+        emails = store.topic("emails")
+        assert file_of(broker).topics["emails"].config == {"retention.ms": "1"}
+        found = emails.describe()
+        assert (found.is_looked_after, found.refused) == (False, (("segment.bytes", "14"),))
+        assert ("retention.ms", "1") in [(setting.name, setting.value) for setting in found.settings]
+        assert store.topic("plain").describe().is_looked_after
+        assert "topic emails is not looked after until segment.bytes is given" in caplog.text
+        clock.advance(10**12)
+        left_alone = dict(store.retain("emails").left_alone)
+        assert len(left_alone) == 3
+        assert all("its broker has segment.bytes=14, which cannot be here" in why for why in left_alone.values())
+        assert "segment.bytes=14" in str(store.explain("emails"))
+        assert len(values_of(emails.log(0))) == 10
+    with open_store(broker, clock=clock, adopt="cluster-metadata") as store:  # and it stays so
+        emails = store.topic("emails")
+        emails.alter({"flush.ms": 7})  # this says nothing about it
+        assert not emails.describe().is_looked_after
+        emails.alter({"segment.bytes": 2_000_000})
+        assert (emails.describe().is_looked_after, emails.describe().refused) == (True, ())
+        assert file_of(broker).topics["emails"].config == {"flush.ms": "7", "retention.ms": "1", "segment.bytes": "2000000"}
+        assert store.retain("emails").segments > 0
+
+
+def test_settings_that_contradict_each_other(broker: Path) -> None:
+    broker_says(
+        broker,
+        ("plain", "min.compaction.lag.ms", "60"),
+        ("plain", "max.compaction.lag.ms", "50"),
+        ("again", "min.compaction.lag.ms", "60"),
+        ("again", "retention.ms", "forever"),
+    )
+    with open_store(broker, adopt="cluster-metadata", config={"log.cleaner.max.compaction.lag.ms": 40}) as store:
+        assert store.topic("plain").describe().refused == (("min.compaction.lag.ms", "60"),)
+        again = store.topic("again")
+        assert again.describe().refused == (("min.compaction.lag.ms", "60"), ("retention.ms", "forever"))
+        assert file_of(broker).topics["again"].config == {"max.message.bytes": "2000000", "retention.ms": "-1"}
+        again.alter(reset=["min.compaction.lag.ms"])
+        assert again.describe().refused == (("retention.ms", "forever"),)
+        again.alter({"retention.ms": -1})
+        assert again.describe().is_looked_after
 
 
 def test_a_topic_of_the_same_name_with_another_id_is_another(broker: Path) -> None:

@@ -9,7 +9,8 @@ from tests.support.kept_stores import BATCH_BYTES, advance, fill, open_store, sm
 from tests.support.logs import TIME, FakeClock, numbered
 from tidelog.disk.names import TopicPartition
 from tidelog.errors import LogClosedError
-from tidelog.store.prometheus import Family, _format
+from tidelog.store.prometheus import _format
+from tidelog.store.prometheus_family import Family
 
 SEGMENT_BYTES = 2 * BATCH_BYTES
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]

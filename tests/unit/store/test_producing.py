@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from crc32c import crc32c
 
 from tests.support.faulty_disk import FaultyDisk
 from tests.support.logs import TIME, FakeClock
@@ -25,9 +26,9 @@ from tidelog.errors import (
 from tidelog.log.log import Log
 from tidelog.record import NewBatch, partitions_for_keys
 from tidelog.record.kernel.hashing import partition_for_key
+from tidelog.record.kernel.single_batch import encode_single
+from tidelog.record.record_metadata import RecordMetadata
 from tidelog.store import Store, Topic
-from tidelog.store.appended import RecordMetadata
-from tidelog.store.single_record import encode_single
 
 SMALL = {"log.index.size.max.bytes": 1 << 16}
 
@@ -223,7 +224,7 @@ def _runs(places: list[int]) -> Iterator[int]:
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 4000, 4095, 4096, 8191, 8192, 1_000_000])
 def test_sizes_about_the_lengths_of_varints(size: int) -> None:
     for key, value in ((bytes(size), None), (None, bytes(size)), (bytes(size), bytes(size))):
-        assert encode_single(key, value, b"\x00", TIME) == NewBatch([(key, value, (), TIME)]).encode()
+        assert encode_single(crc32c, key, value, b"\x00", TIME, 0, -1) == NewBatch([(key, value, (), TIME)]).encode()
 
 
 def test_topics_are_the_same_however_they_are_got(store: Store) -> None:

@@ -19,6 +19,7 @@ from tidelog.errors import (
     InvalidBatchError,
     InvalidRecordTypeError,
     InvalidTimestampError,
+    LogFailedError,
     MessageTooLargeError,
     RefusedBatchError,
     StorageError,
@@ -258,6 +259,37 @@ def test_what_is_durable_when_the_disk_fails(store: Store, disk: FaultyDisk, nth
     assert sum(end_offsets(topic)) == durable.records < 60_000
     assert [topic.log(partition).flushed_end for partition in (0, 1)] == end_offsets(topic)
     assert topic.append_many(given).records == 60_000
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_what_is_durable_when_a_sync_fails(store: Store, disk: FaultyDisk, nth: int) -> None:
+    """Chunks are synced behind the back of the call: what it counts as durable was synced all the same."""
+    topic = store.create_topic("emails", config={"retention.ms": "-1"})
+    disk.fail(nth, error=errno.EIO, kind="sync", on=".log", until_healed=True)
+    with pytest.raises(StorageError) as caught:
+        topic.append_many(numbers(200_000, size=100))
+    disk.heal()
+    log = topic.log(0)
+    durable = caught.value.durable  # type: ignore[attr-defined]
+    assert durable.records <= log.flushed_end < 200_000
+    with pytest.raises(LogFailedError):
+        topic.append(b"x")
+
+
+def test_much_is_waited_for_on_the_way(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidelog.store.append_many._MAX_AHEAD_BYTES", 3 << 20)
+    topic = store.create_topic("emails", 2)
+    ahead: list[int] = []
+
+    def source() -> Iterator[tuple[bytes, bytes]]:
+        for number in range(80):
+            ahead.append(sum(topic.log(place).log_end_offset - topic.log(place).flushed_end for place in (0, 1)))
+            yield b"%d" % number, bytes(1 << 18)
+
+    summary = topic.append_many(source())
+    assert [summary.partitions[place].records for place in (0, 1)] == end_offsets(topic)
+    assert max(ahead) <= 24
+    assert [topic.log(place).flushed_end for place in (0, 1)] == end_offsets(topic)
 
 
 def test_part_of_a_run_is_in_the_log_when_the_disk_fails(store: Store, disk: FaultyDisk) -> None:

@@ -25,13 +25,29 @@ log.cleaner.threads | INT | 1 | [0,...]
 log.cleaner.dedupe.buffer.size | LONG | 134217728 | null
 log.cleaner.io.buffer.size | INT | 524288 | [0,...]
 log.cleaner.io.buffer.load.factor | DOUBLE | 0.9 | null
+log.cleaner.io.max.bytes.per.second | DOUBLE | 1.7976931348623157E308 | null
 log.cleaner.backoff.ms | LONG | 15000 | [0,...]
 producer.id.expiration.ms | INT | 86400000 | [1,...]
 producer.id.expiration.check.interval.ms | INT | 600000 | [1,...]
+offsets.topic.num.partitions | INT | 50 | [1,...]
+offsets.topic.segment.bytes | INT | 104857600 | [1,...]
+offsets.retention.minutes | INT | 10080 | [1,...]
+offsets.retention.check.interval.ms | LONG | 600000 | [1,...]
+offset.metadata.max.bytes | INT | 4096 | null
+transaction.state.log.num.partitions | INT | 50 | [1,...]
+transaction.state.log.segment.bytes | INT | 104857600 | [1,...]
+transaction.max.timeout.ms | INT | 900000 | [1,...]
+transactional.id.expiration.ms | INT | 604800000 | [1,...]
+transaction.remove.expired.transaction.cleanup.interval.ms | INT | 3600000 | [1,...]
 """
 """As Kafka 4.2.0 defines them (`AbstractKafkaConfig.CONFIG_DEF`): name, type, default, range."""
 
-OWN_RANGE = {"log.flush.scheduler.interval.ms", "replica.high.watermark.checkpoint.interval.ms", "log.cleaner.io.buffer.load.factor"}
+OWN_RANGE = {
+    "log.flush.scheduler.interval.ms",
+    "replica.high.watermark.checkpoint.interval.ms",
+    "log.cleaner.io.buffer.load.factor",
+    "log.cleaner.io.max.bytes.per.second",
+}
 """Kafka takes any number, and does something strange with those below."""
 
 
@@ -50,7 +66,15 @@ def test_names_defaults_and_ranges_are_kafkas(line: str) -> None:
 
 
 def test_there_are_no_others() -> None:
-    assert {line.split(" | ")[0] for line in OF_KAFKA.strip().splitlines()} == {setting.name for setting in STORE_SETTINGS}
+    of_kafka = {line.split(" | ")[0] for line in OF_KAFKA.strip().splitlines()}
+    assert {setting.name for setting in STORE_SETTINGS} == of_kafka | {"tidelog.cleaner.free.space.floor.bytes"}
+
+
+@pytest.mark.parametrize("value", [0, -1, "nan", "Infinity", "fast", True])
+def test_a_throttle_is_a_number_above_nothing(value: object) -> None:
+    assert StoreConfig.of({"log.cleaner.io.max.bytes.per.second": "1e6"}).log_cleaner_io_max_bytes_per_second == 1e6
+    with pytest.raises(InvalidConfigError, match="expected a number above 0"):
+        StoreConfig.of({"log.cleaner.io.max.bytes.per.second": value})
 
 
 @pytest.mark.parametrize(

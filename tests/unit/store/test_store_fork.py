@@ -5,6 +5,7 @@ import pickle
 import signal
 import threading
 import traceback
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tests.support.logs import a_batch
 from tests.support.small_stores import open_store, state_of, tree_of
 from tidelog.config import LONG_MAX
 from tidelog.errors import ForkedError, LockedError
+from tidelog.log.multi_fetch import FetchRequest
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
@@ -57,7 +59,7 @@ def test_every_use_raises_and_nothing_changes(tmp_path: Path) -> None:
         log = topic.log(0)
         log.append(a_batch())
         before = tree_of(tmp_path)
-        uses = [
+        uses: list[Callable[[], object]] = [
             store.topics,
             lambda: store.topic("a"),
             lambda: store.create_topic("b"),
@@ -79,6 +81,10 @@ def test_every_use_raises_and_nothing_changes(tmp_path: Path) -> None:
             lambda: log.truncate_to(0),
             lambda: log.delete_records_before(1),
             lambda: log.reconfigure({}),
+            store.compact,
+            lambda: store.compact("a", dry_run=True),
+            store.clean_once,
+            store.retain,
         ]
         assert in_child(lambda: raised_by(*uses)) == ["ForkedError"] * len(uses)
         assert tree_of(tmp_path) == before
@@ -88,6 +94,79 @@ def test_every_use_raises_and_nothing_changes(tmp_path: Path) -> None:
     with open_store(tmp_path / "store") as store:
         assert store.log("a", 0).load_report.was_clean
         assert store.log("a", 0).log_end_offset == 2
+
+
+def test_a_lock_of_the_cleaner_that_nobody_gives_back_holds_up_nothing(tmp_path: Path) -> None:
+    with open_store(tmp_path / "store") as store:
+        log = store.create_topic("a", config={"cleanup.policy": "compact"}).log(0)
+        log.append(a_batch())
+        held, give_back = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with store._state.cleanings._changed, store._state.cleaner_offsets._lock:
+                held.set()
+                give_back.wait(30)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        held.wait()
+        assert in_child(lambda: raised_by(lambda: log.truncate_to(0), store.compact, store.clean_once)) == ["ForkedError"] * 3
+        give_back.set()
+        thread.join()
+        assert log.truncate_to(0)
+
+
+def test_reading_an_open_log_raises_too(tmp_path: Path) -> None:
+    """Its files may be cut and removed by the parent, whose view of them nobody keeps up to date in the child."""
+    with open_store(tmp_path / "store") as store:
+        topic = store.create_topic("a", config={"internal.segment.bytes": 300})
+        weak = store.create_topic("weak", config={"flush.messages": LONG_MAX}).log(0)
+        log = topic.log(0)
+        for _ in range(5):
+            log.append(a_batch(value=b"x" * 100))
+            weak.append(a_batch())
+        begun = log.read(follow=True)
+        assert next(begun).offset == 0
+        uses = [
+            lambda: log.fetch(0, 100),
+            lambda: log.fetch(0, 100, isolation="committed"),
+            lambda: weak.fetch(0, 100, isolation="log_end"),
+            lambda: list(log.read()),
+            lambda: list(log.batches()),
+            lambda: list(begun),
+            lambda: log.offset_for_time(0),
+            lambda: log.max_timestamp,
+            lambda: log.segments,
+            lambda: log.log_end_offset,
+            lambda: log.size_bytes,
+            lambda: weak.high_watermark,
+            lambda: list(topic.read()),
+            lambda: topic.table(),
+        ]
+        assert in_child(lambda: raised_by(*uses)) == ["ForkedError"] * len(uses)
+        assert "forked" in str(in_child(lambda: str(tidelog.multi_fetch([FetchRequest(log, 0, 100)])[0])))
+        assert "forked" in str(in_child(lambda: repr(log)))
+
+        def of_a_grandchild() -> object:
+            return in_child(lambda: raised_by(*uses))
+
+        assert in_child(of_a_grandchild) == ["ForkedError"] * len(uses)
+        assert [record.offset for record in log.read()] == list(range(5))  # the parent reads on
+        assert next(begun).offset == 1
+
+
+def test_a_log_that_a_child_lets_go_of_is_not_complained_about(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        log = store.create_topic("a").log(0)
+        log.append(a_batch())
+
+        def let_go() -> list[str]:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                log.__del__()
+            return [str(warning.message) for warning in caught]
+
+        assert in_child(let_go) == []
 
 
 def test_closing_in_the_child_is_harmless(tmp_path: Path) -> None:

@@ -65,9 +65,9 @@ def test_a_time_is_that_of_each_record_wherever_it_is(store: Store) -> None:
 
 def test_a_key_in_several_partitions_has_the_value_with_the_latest_time(store: Store) -> None:
     model = TopicModel(store.create_topic("spread", 3))
-    model.append(0, [(b"a", b"newest", TIME + 9), (b"b", b"old", TIME), (b"c", b"equal", TIME), (b"d", b"gone", TIME)])
+    model.append(0, [(b"a", b"newest", TIME + 9), (b"b", b"old", TIME), (b"c", b"equal, and higher", TIME), (b"d", b"gone", TIME)])
     model.append(1, [(b"a", b"old", TIME), (b"b", b"newest", TIME + 1), (b"only", b"here", TIME)])
-    model.append(2, [(b"a", b"older", TIME - 1), (b"c", b"equal, and higher", TIME), (b"d", None, TIME + 1)])
+    model.append(2, [(b"a", b"older", TIME - 1), (b"c", b"equal", TIME), (b"d", None, TIME + 1)])
     expected = {b"a": b"newest", b"b": b"newest", b"c": b"equal, and higher", b"only": b"here"}
     assert model.topic.table() == expected == model.table()
     assert model.topic.table(partition=1) == {b"a": b"old", b"b": b"newest", b"only": b"here"}
@@ -117,6 +117,7 @@ def test_joining() -> None:
 
     assert keys_in_several(tables()) == {b"a"}
     assert keys_in_several([{b"a": b"0"}, {b"b": None}, {}]) == set()
-    assert joined(tables(), [{b"a": 5}, {b"a": 4}, {b"a": 3}]) == {b"a": b"0", b"c": b"2"}
-    assert joined(tables(), [{b"a": 5}, {b"a": 5}, {b"a": 3}]) == {b"a": b"1", b"c": b"2"}
+    assert joined(tables(), [{b"a": (5, 0)}, {b"a": (4, 9)}, {b"a": (3, 0)}]) == {b"a": b"0", b"c": b"2"}
+    assert joined(tables(), [{b"a": (5, 7)}, {b"a": (5, 8)}, {b"a": (3, 9)}]) == {b"a": b"1", b"c": b"2"}
+    assert joined(tables(), [{b"a": (5, 8)}, {b"a": (5, 7)}, {b"a": (5, 8)}]) == {b"a": b"3", b"c": b"2"}
     assert joined([], []) == {}

@@ -27,9 +27,9 @@ from tidelog.errors import (
     UnsupportedCodecError,
 )
 from tidelog.record import partitions_for_keys
+from tidelog.record.kernel.gathering import WriteHandle
+from tidelog.record.record_metadata import RecordMetadata
 from tidelog.store import Store, Topic
-from tidelog.store.appended import RecordMetadata
-from tidelog.store.write_batch import WriteHandle
 
 SMALL = {"log.index.size.max.bytes": 1 << 16}
 NEVER_MS = 10_000_000
@@ -57,7 +57,7 @@ def values(topic: Topic, partition: int = 0) -> list[bytes | None]:
 
 
 def batch_of(handle: WriteHandle) -> Any:
-    return handle._batch
+    return handle.batch
 
 
 def test_records_are_there_in_order_with_everything(store: Store, clock: FakeClock) -> None:

@@ -1,0 +1,1 @@
+"""Named consumers: groups, their positions in `__consumer_offsets`, and what they read."""

@@ -1,0 +1,92 @@
+"""Take back positions: those that are too old, by the clock, and those of a topic that is deleted. Tombstones are written for them."""
+
+import logging
+from collections.abc import Callable, Sequence
+
+from tidelog.disk.names import TopicPartition
+from tidelog.errors import TidelogError
+from tidelog.log.log import Log
+from tidelog.store.groups.expiry import expired
+from tidelog.store.groups.members import live_member
+from tidelog.store.groups.offset_commits import append_rows
+from tidelog.store.groups.positions_table import PositionsTable
+from tidelog.store.internal_logs import existing_partitions
+from tidelog.store.internal_topics import OFFSETS
+from tidelog.store.state import StoreState
+
+_logger = logging.getLogger(__name__)
+_MINUTE_MS = 60_000
+_BATCH = 1_000
+"""Tombstones in one batch, at most."""
+
+Chosen = Callable[[PositionsTable, str], list[bytes]]
+"""The keys that are to go of a group."""
+
+
+def expire_positions(state: StoreState) -> int:
+    """Take back what is too old: how many records. Of an adopted topic nothing, until somebody has said how it is set.
+
+    What goes wrong with one partition is raised when all had their turn.
+    """
+    state.check()
+    entry = state.file.topics.get(OFFSETS.name)
+    if entry is None or not entry.is_set:
+        return 0
+    retention_ms = state.config.offsets_retention_minutes * _MINUTE_MS
+
+    def too_old(table: PositionsTable, name: str) -> list[bytes]:
+        group, member = table.groups[name], live_member(state.paths[0], name)
+        pending = table.pending(name)
+        live_topics = None if member is None else member.topics
+        found = expired(group, now_ms=state.clock(), retention_ms=retention_ms, live_topics=live_topics, pending=pending)
+        keys = [group.positions[partition].key for partition in found.partitions]
+        if found.is_group_gone and group.metadata_key is not None:
+            keys.append(group.metadata_key)
+        return keys
+
+    count, error = _take_back(state, too_old)
+    if count:
+        _logger.info("%d records of __consumer_offsets have expired", count)
+    if error is not None:
+        raise error
+    return count
+
+
+def forget_topic(state: StoreState, topic: str) -> int:
+    """Take back the positions that all groups have in a topic: how many. What cannot be written stays, and is said in the log."""
+
+    def in_topic(table: PositionsTable, name: str) -> list[bytes]:
+        return [stored.key for partition, stored in table.groups[name].positions.items() if partition.topic == topic]
+
+    count, error = _take_back(state, in_topic)
+    if error is not None:
+        _logger.warning("not all positions in topic %s, which is deleted, could be taken back: %s", topic, error)
+    return count
+
+
+def _take_back(state: StoreState, choose: Chosen) -> tuple[int, TidelogError | None]:
+    """Write tombstones for what is chosen: how many, and the first error."""
+    entry = state.file.topics.get(OFFSETS.name)
+    if entry is None:
+        return 0, None
+    count, first = 0, None
+    for number in sorted(existing_partitions(state, OFFSETS, entry)):
+        try:
+            log = state.log(TopicPartition(OFFSETS.name, number))
+            with state.position_tables.current({number: log}) as (table,):
+                groups = [name for name in table.groups if choose(table, name)]
+            for name in groups:
+                count += _take_back_of(state, log, name, choose)
+        except TidelogError as error:
+            first = first or error
+    return count, first
+
+
+def _take_back_of(state: StoreState, log: Log, name: str, choose: Chosen) -> int:
+    """Look again, now that nobody commits for the group, and write the tombstones."""
+    with state.position_tables.writing(name):
+        with state.position_tables.current({log.partition.partition: log}) as (table,):
+            keys: Sequence[bytes] = choose(table, name) if name in table.groups else ()
+        for start in range(0, len(keys), _BATCH):
+            append_rows(log, [(key, None) for key in keys[start : start + _BATCH]], state.clock())
+    return len(keys)

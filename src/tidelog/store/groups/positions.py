@@ -1,0 +1,92 @@
+"""The positions of groups, in the store that keeps them."""
+
+from collections.abc import Iterable, Mapping
+
+from tidelog.disk.names import TopicPartition
+from tidelog.log.log import Log
+from tidelog.store.groups.offset_commits import append_rows, commit_rows
+from tidelog.store.groups.position import Position
+from tidelog.store.groups.positions_table import GroupRecords, Stored
+from tidelog.store.groups.source import OwnedSource, Source
+from tidelog.store.internal_logs import internal_log
+from tidelog.store.internal_topics import OFFSETS
+from tidelog.store.state import StoreState
+
+
+class Positions:
+    """Reads and writes the positions of groups. May be used from any thread."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._found: tuple[str, Log] | None = None
+        """The group that was written for last, and its log."""
+
+    def of(self, group: str) -> dict[TopicPartition, Position]:
+        """What a group has committed, by partition."""
+        with self._source.tables.current(self._source.offsets_logs(group)) as tables:
+            found = [table.groups[group].positions for table in tables if group in table.groups]
+            return {partition: _position(stored) for positions in found for partition, stored in sorted(positions.items())}
+
+    def all(self) -> dict[str, dict[TopicPartition, Position]]:
+        """What every group has committed."""
+        with self._source.tables.current(self._source.offsets_logs(None)) as tables:
+            return {
+                name: {partition: _position(stored) for partition, stored in sorted(group.positions.items())}
+                for table in tables
+                for name, group in table.groups.items()
+            }
+
+    def kinds(self) -> dict[str, str]:
+        """All groups by name, and of which kind each is."""
+        with self._source.tables.current(self._source.offsets_logs(None)) as tables:
+            return {name: group.kind for table in tables for name, group in table.groups.items()}
+
+    def records(self, group: str) -> GroupRecords:
+        """What is known of a group, as a copy; of one that nobody knows, nothing."""
+        with self._source.tables.current(self._source.offsets_logs(group)) as tables:
+            for table in tables:
+                if group in table.groups:
+                    known = table.groups[group]
+                    return GroupRecords(dict(known.positions), known.metadata, known.metadata_key, dict(known.others))
+        return GroupRecords()
+
+    def refresh(self, group: str | None = None) -> None:
+        """Read now what was committed since the last time; otherwise that is done when somebody asks."""
+        with self._source.tables.current(self._source.offsets_logs(group)):
+            pass
+
+    def commit(self, group: str, positions: Mapping[TopicPartition, Position]) -> None:
+        """Commit positions, all of them or none, durable when this returns."""
+        state = self._source.owned()
+        if positions:
+            log = self._log(state, group)
+            now_ms = state.clock()
+            rows = commit_rows(group, positions, now_ms)
+            with self._source.tables.writing(group):
+                append_rows(log, rows, now_ms)
+
+    def _log(self, state: StoreState, group: str) -> Log:
+        """The log to write to. It takes a while to find, and a consumer asks for the same one again and again."""
+        found = self._found
+        if found is None or found[0] != group or found[1].is_closed:  # as it is when the topic was deleted
+            found = self._found = group, internal_log(state, OFFSETS, group)
+        return found[1]
+
+    def delete(self, group: str, keys: Iterable[bytes]) -> None:
+        """Take back records of a group by their keys, durable when this returns."""
+        state = self._source.owned()
+        rows = [(key, None) for key in keys]
+        if rows:
+            log = internal_log(state, OFFSETS, group)
+            with self._source.tables.writing(group):
+                append_rows(log, rows, state.clock())
+
+
+def positions_of(state: StoreState) -> Positions:
+    """The positions that a store keeps."""
+    return Positions(OwnedSource(state))
+
+
+def _position(stored: Stored) -> Position:
+    value = stored.value
+    return Position(value.offset, value.leader_epoch, value.metadata, value.commit_timestamp_ms)

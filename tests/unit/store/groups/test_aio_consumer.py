@@ -1,0 +1,125 @@
+"""The asyncio twin of a consumer: the same, in the loop; what is cancelled has consumed nothing."""
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.groups import A0, A1, values
+from tests.unit.store.test_aio import run
+from tidelog import EARLIEST, aio
+from tidelog.errors import GroupInUseError, LogClosedError, ReadOnlyStoreError, UnknownTopicError
+
+
+async def a_store(path: Path, count: int = 10) -> aio.AsyncStore:
+    store = await aio.open(path / "store")
+    topic = await store.create_topic("a", 2)
+    for number in range(count):
+        await topic.append(b"%d" % number, partition=number % 2)
+    return store
+
+
+def test_poll_iterate_commit(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with await a_store(tmp_path) as store:
+            async with await store.consumer("g", "a") as consumer:
+                assert len(await consumer.poll(4)) == 4
+                await consumer.commit()
+                seen = 0
+                async for _ in consumer:
+                    seen += 1
+                    if seen == 2:
+                        break
+                assert sum(position.offset for position in consumer.consumer.positions().values()) == 6
+                assert sum((await consumer.lag()).values()) == 4
+                assert [record async for record in consumer][-1] is not None
+                assert await consumer.poll(timeout_s=0.01) == []
+                await consumer.seek(A0, EARLIEST)
+                assert values(await consumer.poll(1)) == [b"0"]
+                assert await consumer.position(A0) == 1
+                with pytest.raises(GroupInUseError):
+                    await store.consumer("g", "a")
+                committed = await consumer.committed(A0)
+                assert committed is not None
+                assert committed.offset == 4
+            [group] = await store.groups()
+            assert (await group.lag())[A1].lag == 5
+            assert await group.reset(EARLIEST) == {A0: 0, A1: 0}
+            assert (await store.group("g").positions())[A0].offset == 0
+            await group.delete()
+            assert await store.groups() == []
+            with pytest.raises(UnknownTopicError):
+                await store.consumer("g", "nowhere")
+        with pytest.raises(LogClosedError):
+            await consumer.poll()
+
+    run(test)
+
+
+def test_follow_waits_in_the_loop(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with await a_store(tmp_path, 0) as store, await store.consumer("g", "a", follow=True) as consumer:
+            topic = await store.topic("a")
+
+            async def produce() -> None:
+                for number in range(3):
+                    await asyncio.sleep(0.01)
+                    await topic.append(b"%d" % number, partition=0)
+
+            producing = asyncio.create_task(produce())
+            seen = []
+            async for record in consumer:
+                seen.append(record.value)
+                if len(seen) == 3:
+                    break
+            assert seen == [b"0", b"1", b"2"]
+            await producing
+
+    run(test)
+
+
+def test_what_is_cancelled_has_consumed_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with await a_store(tmp_path) as store, await store.consumer("g", "a") as consumer:
+            ready, calls, go = consumer.consumer.ready, [], threading.Event()
+
+            def slow(*arguments: Any) -> Any:
+                calls.append(1)
+                if len(calls) == 2:
+                    go.wait(20)
+                return ready(*arguments)
+
+            monkeypatch.setattr(consumer.consumer, "ready", slow)
+            polling = asyncio.create_task(consumer.poll(10))
+            while len(calls) < 2:
+                await asyncio.sleep(0.001)
+            polling.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await polling
+            go.set()
+            assert len(await consumer.poll(10)) == 10
+            assert await consumer.poll() == []
+
+    run(test)
+
+
+def test_one_that_is_only_read(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with (
+            await a_store(tmp_path) as store,
+            await aio.open(tmp_path / "kept") as kept,
+            await aio.open(tmp_path / "store", "r") as directory,
+        ):
+            async with await directory.consumer("g", "a") as consumer:
+                assert len(await consumer.poll()) == 10
+                with pytest.raises(ReadOnlyStoreError):
+                    await consumer.commit()
+            async with await directory.consumer("g", "a", positions=kept) as consumer:
+                assert len(await consumer.poll()) == 10
+                await consumer.commit()
+            assert len(await kept.group("g").positions()) == 2
+            assert await store.groups() == await directory.groups() == []
+
+    run(test)

@@ -1,0 +1,156 @@
+"""When positions go: Kafka's rule as a table, and the task that writes the tombstones."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.groups import A0, A1, B0, end, key, offsets, offsets_log, write
+from tests.support.logs import TIME, FakeClock
+from tests.support.small_stores import open_store
+from tidelog.disk.names import TopicPartition
+from tidelog.record import NewBatch
+from tidelog.schema.consumer_offsets import GroupMetadataValue, MemberMetadata, OffsetCommitValue
+from tidelog.store.groups.expiring import expire_positions
+from tidelog.store.groups.expiry import Expired, expired
+from tidelog.store.groups.positions_table import GroupRecords, Stored
+
+DAY_MS = 86_400_000
+WEEK_MS = 7 * DAY_MS
+NOW = TIME + 100 * DAY_MS
+
+
+def member(*topics: str) -> MemberMetadata:
+    subscription = b"\x00\x00" + len(topics).to_bytes(4, "big") + b"".join(len(t).to_bytes(2, "big") + t.encode() for t in topics)
+    return MemberMetadata("m", None, "c", "h", 1, 1, subscription + b"\xff\xff\xff\xff", b"")
+
+
+def classic(*members: MemberMetadata, protocol_type: str = "consumer", since_ms: int = -1) -> GroupMetadataValue:
+    return GroupMetadataValue(protocol_type, 1, None, None, since_ms, members)
+
+
+def group(ages_ms: dict[TopicPartition, int], metadata: GroupMetadataValue | None = None, **more: Any) -> GroupRecords:
+    positions = {partition: Stored(OffsetCommitValue(1, commit_timestamp_ms=NOW - age_ms), 0, b"") for partition, age_ms in ages_ms.items()}
+    return GroupRecords(positions, metadata, None if metadata is None else b"key", **more)
+
+
+def decide(found: GroupRecords, live: tuple[str, ...] | None = None, pending: tuple[TopicPartition, ...] = ()) -> Expired:
+    return expired(found, now_ms=NOW, retention_ms=WEEK_MS, live_topics=live, pending=pending)
+
+
+OLD_AND_NEW = {A0: WEEK_MS, A1: WEEK_MS - 1, B0: WEEK_MS + 1}
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (group(OLD_AND_NEW), Expired((A0, B0), False)),
+        (group({A0: WEEK_MS, B0: WEEK_MS}), Expired((A0, B0), True)),
+        (group({}), Expired((), True)),
+        # empty: since then, however old the commits are
+        (group(OLD_AND_NEW, classic(since_ms=NOW - WEEK_MS + 1)), Expired((), False)),
+        (group(OLD_AND_NEW, classic(since_ms=NOW - WEEK_MS)), Expired((A0, A1, B0), True)),
+        (group(OLD_AND_NEW, classic()), Expired((A0, B0), False)),
+        (group({A0: WEEK_MS}, classic(protocol_type="connect", since_ms=NOW - WEEK_MS)), Expired((A0,), True)),
+        # with members: what nobody subscribes to
+        (group(OLD_AND_NEW, classic(member("a"), since_ms=0)), Expired((B0,), False)),
+        (group(OLD_AND_NEW, classic(member("a"), member("b"))), Expired((), False)),
+        (group({A0: WEEK_MS}, classic(member("c"))), Expired((A0,), False)),
+        (group(OLD_AND_NEW, classic(member("c"), protocol_type="connect")), Expired((), False)),
+        (group(OLD_AND_NEW, classic(MemberMetadata("m", None, "c", "h", 1, 1, b"\x00", b""))), Expired((), False)),
+        # what cannot be read, and the newer kinds
+        (GroupRecords(group(OLD_AND_NEW).positions, None, b"key"), Expired((), False)),
+        (group(OLD_AND_NEW, others={b"x": "consumer"}), Expired((), False)),
+    ],
+)
+def test_the_rule(found: GroupRecords, expected: Expired) -> None:
+    assert decide(found) == expected
+
+
+def test_a_live_member_keeps_what_it_reads() -> None:
+    assert decide(group(OLD_AND_NEW), live=("a",)) == Expired((B0,), False)
+    assert decide(group({B0: WEEK_MS}), live=("a",)) == Expired((B0,), False)
+    assert decide(group({B0: WEEK_MS}, classic(since_ms=0)), live=("b",)) == Expired((), False)
+
+
+def test_what_a_transaction_is_about_to_replace_stays() -> None:
+    assert decide(group({A0: WEEK_MS, B0: WEEK_MS}), pending=(A0,)) == Expired((B0,), False)
+
+
+def test_a_time_of_its_own_goes_first() -> None:
+    found = group({A0: 0, A1: 2 * WEEK_MS})
+    found.positions[A0].value = OffsetCommitValue(1, commit_timestamp_ms=NOW, expire_timestamp_ms=NOW)
+    found.positions[A1].value = OffsetCommitValue(1, commit_timestamp_ms=0, expire_timestamp_ms=NOW + 1)
+    assert decide(found) == Expired((A0,), False)
+
+
+def test_the_task(tmp_path: Path) -> None:
+    clock = FakeClock()
+    config = {"offsets.retention.minutes": 60, "offsets.retention.check.interval.ms": 600_000}
+    with open_store(tmp_path / "store", clock=clock, config=config) as store:
+        store.create_topic("a", 2)
+        store.create_topic("b")
+        for name in ("g", "h", "live"):
+            store.group(name).reset(0, ["a", "b"])
+        with store.consumer("live", "a"):
+            clock.advance(30 * 60_000)
+            store.group("h").reset(0, "b")
+            clock.advance(29 * 60_000 + 59_999)
+            assert "positions" in store.scheduler.run_due()
+            assert [len(offsets(store, name)) for name in ("g", "h", "live")] == [3, 3, 3]
+            clock.advance(1)
+            assert expire_positions(store._state) == 3 + 2 + 1
+            assert {name: set(offsets(store, name)) for name in ("g", "h", "live")} == {"g": set(), "h": {B0}, "live": {A0, A1}}
+            clock.advance(600_000)
+            assert "positions" in store.scheduler.run_due()
+            assert expire_positions(store._state) == 0  # it has done nothing twice
+        assert expire_positions(store._state) == 2
+        clock.advance(60 * 60_000)
+        assert expire_positions(store._state) == 1
+        assert store.groups() == []
+    with open_store(tmp_path / "store", clock=clock, config=config) as store:
+        assert store.groups() == []
+
+
+def test_a_transaction_keeps_a_position_until_it_ends(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with open_store(tmp_path / "store", clock=clock) as store:
+        log = offsets_log(store, "g")
+        write(log, "g", {A0: 1, B0: 1})
+        write(log, "g", {A0: 5}, producer=7)
+        clock.advance(WEEK_MS)
+        assert expire_positions(store._state) == 1
+        assert offsets(store, "g") == {A0: 1}
+        end(log, 7, "abort")
+        assert expire_positions(store._state) == 1
+        assert store.groups() == []
+
+
+def test_the_group_of_a_broker_goes_with_its_last_position(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with open_store(tmp_path / "store", clock=clock) as store:
+        log = offsets_log(store, "c")
+        write(log, "c", {A0: 1})
+        empty = b"\x00\x03" + b"\x00\x08consumer" + b"\x00\x00\x00\x01" + b"\xff\xff" * 2 + TIME.to_bytes(8, "big") + b"\x00" * 4
+        log.append(NewBatch([(b"\x00\x02\x00\x01c", empty)], timestamp_ms=TIME).encode())
+        assert store.group("c").kind == "classic"
+        clock.advance(WEEK_MS - 1)
+        assert expire_positions(store._state) == 0
+        clock.advance(1)
+        assert expire_positions(store._state) == 2
+        assert [record.key for record in log.read() if record.value is None] == [key("c", A0), b"\x00\x02\x00\x01c"]
+        assert store.groups() == []
+
+
+def test_of_an_adopted_topic_nothing_goes_until_its_settings_are_known(tmp_path: Path) -> None:
+    clock, config = FakeClock(), {"offsets.topic.num.partitions": 1}
+    with open_store(tmp_path / "store", clock=clock, config=config) as store:
+        write(offsets_log(store, "g"), "g", {A0: 1})
+    (tmp_path / "store" / "tidelog.json").unlink()
+    clock.advance(2 * WEEK_MS)
+    with open_store(tmp_path / "store", clock=clock, config=config, adopt=True) as store:
+        assert expire_positions(store._state) == 0
+        assert offsets(store, "g") == {A0: 1}
+        store.topic("__consumer_offsets").alter({"cleanup.policy": "compact"})
+        assert expire_positions(store._state) == 1
+        assert offsets(store, "g") == {}
