@@ -1,0 +1,268 @@
+"""`ingest`: files, or any DataFrame, as the records of topics: keyed, and spread over partitions as Kafka's producers do.
+
+The rows go through the sink of the data source (`df.write.format("tidelog")`): executors encode batches into staged files, the driver
+appends them in one transaction. With a `transactional_id` a run that is made again, since nobody knows whether it came through, appends
+nothing twice.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, cast
+
+from tidelog.disk.names import TopicPartition
+from tidelog.errors import InvalidConfigError, LogNotFoundError
+from tidelog.spark.jobs.details import details_frame
+from tidelog.spark.jobs.running import context_of
+from tidelog.spark.jobs.task_errors import typed_error
+from tidelog.store.read_only_store import ReadOnlyStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    Source = str | PathLike[str] | Sequence[str | PathLike[str]] | DataFrame
+    Expression = str | Column
+
+WHOLE_ROW = "*"
+"""As a value: all columns of the row, as JSON."""
+FORMATS = ("parquet", "json", "csv", "text", "orc")
+_BY_SUFFIX = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".csv": "csv", ".txt": "text", ".orc": "orc"}
+_DEFAULTS = {"csv": {"header": "true"}}
+_NESTED = ("struct", "array", "map", "variant")
+_SCHEMA = "topic string, partition int, start_offset long, end_offset long"
+
+
+@dataclass(frozen=True, slots=True)
+class AppendedRange:
+    """What an ingest has appended to a partition: offsets from one up to, not including, another; ends of transactions take some."""
+
+    partition: TopicPartition
+    start_offset: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """What became of the rows; of a dry run, what they would become."""
+
+    directory: str
+    topic: str | None
+    """None: each row says it."""
+    dry_run: bool
+    columns: tuple[tuple[str, str], ...]
+    """Of the records, with their types in Spark."""
+    records: int
+    """Rows that were written; None of a dry run are."""
+    ranges: tuple[AppendedRange, ...]
+    stages: tuple[tuple[str, int], ...]
+    """What executors did, and in how many tasks."""
+
+    @property
+    def was_there_already(self) -> bool:
+        """Whether an earlier run with the same transactional id had appended the rows, and this one did nothing."""
+        return not self.dry_run and self.records > 0 and not self.ranges
+
+    def __str__(self) -> str:
+        into = f"{self.directory}, topic {self.topic}" if self.topic is not None else f"{self.directory}, topics by column"
+        shown = ", ".join(f"{name} {kind}" for name, kind in self.columns)
+        if self.dry_run:
+            return f"would be appended to {into}: {shown}; {self.stages[0][1]} tasks"
+        if self.was_there_already:
+            return f"{into}: {self.records} records were there already"
+        lines = [f"{one.partition}: offsets {one.start_offset} to {one.end_offset}" for one in self.ranges]
+        return "\n".join([f"{into}: {self.records} records{f' ({shown})' if shown else ''}", *lines])
+
+
+@dataclass(frozen=True, slots=True)
+class IngestResult(Ingested):
+    """The same, with its details."""
+
+    details: "DataFrame" = field(repr=False, compare=False)
+    """A row for each partition that has grown."""
+
+    __str__ = Ingested.__str__
+
+
+def ingest(
+    spark: "SparkSession",
+    source: "Source",
+    directory: str | PathLike[str],
+    topic: str | None = None,
+    *,
+    topic_column: "Expression | None" = None,
+    key: "Expression | None" = None,
+    value: "Expression | None" = None,
+    headers: "Expression | None" = None,
+    timestamp: "Expression | None" = None,
+    partition: "Expression | None" = None,
+    format: str | None = None,  # noqa: A002 - the word for it
+    options: Mapping[str, object] | None = None,
+    create: bool = True,
+    partitions: int = 1,
+    config: Mapping[str, object] | None = None,
+    transactional_id: str | None = None,
+    batch_id: int = 0,
+    compression: str | None = None,
+    lock_timeout_s: float = 30,
+    dry_run: bool = False,
+) -> IngestResult:
+    """Append rows to a topic, or to the topics that `topic_column` names; those that are missing are made, unless not `create`.
+
+    `source` is a DataFrame, or paths of files in a `format` that Spark reads, with its `options`. `key`, `value`, `headers`, `timestamp`,
+    `partition` are columns or expressions of SQL; without them, columns of these names are taken if there are any. A value of `"*"`, and
+    where there is no column value, is the whole row as JSON. What is neither text nor bytes becomes text, or JSON if it is nested.
+    """
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F  # noqa: N812 - as Spark's documentation has it
+
+    if (topic is None) == (topic_column is None):
+        raise InvalidConfigError("where rows go", expected="a topic, or a topic_column", found="neither" if topic is None else "both")
+    path = fspath(directory)
+    frame = read_source(spark, source, format, options or {})
+    given = {"key": key, "headers": headers, "timestamp": timestamp, "partition": partition, "topic": topic_column}
+    rows = records_of(frame, value, given, has_topic=topic is not None)
+    columns = tuple((one.name, one.dataType.simpleString()) for one in rows.schema.fields)
+    stages = (("write", _tasks_of(spark, rows)),)
+    if dry_run:
+        return IngestResult(path, topic, True, columns, 0, (), stages, details_frame(spark, [], _SCHEMA))
+    new_topics = (partitions, config or {}) if create else None
+    chosen = sink_options(topic, new_topics, transactional_id, batch_id, compression, lock_timeout_s)
+    before = ends_of(path)
+    counted = Observation("tidelog ingest")
+    described = f"tidelog ingest into {topic or path}"
+    try:
+        with _described(spark, described):
+            observed = rows.observe(counted, F.count(F.lit(1)).alias("records"))
+            observed.write.format("tidelog").mode("append").options(**chosen).save(path)
+    except Exception as error:
+        raise typed_error(error, described) from error
+    ranges = grown_since(before, path)
+    details = details_frame(spark, [(*one.partition, one.start_offset, one.end_offset) for one in ranges], _SCHEMA)
+    return IngestResult(path, topic, False, columns, int(counted.get["records"]), ranges, stages, details)
+
+
+def read_source(spark: "SparkSession", source: "Source", format: str | None, options: Mapping[str, object]) -> "DataFrame":  # noqa: A002
+    """The rows to write."""
+    if hasattr(source, "schema"):
+        if format is not None or options:
+            raise InvalidConfigError("format and options", expected="paths", found="a DataFrame, which is read already")
+        return cast("DataFrame", source)
+    paths = [fspath(source)] if isinstance(source, (str, PathLike)) else [fspath(one) for one in source]
+    chosen = format_of(paths, format)
+    given = {**_DEFAULTS.get(chosen, {}), **{name: str(value) for name, value in options.items()}}
+    try:
+        return spark.read.format(chosen).options(**given).load(paths)
+    except Exception as error:
+        raise typed_error(error, "tidelog ingest: reading the source") from error
+
+
+def format_of(paths: Sequence[str], given: str | None) -> str:
+    """The format of files: the one that is given, or that their names tell."""
+    chosen = given or next((_BY_SUFFIX[PurePath(one).suffix] for one in paths if PurePath(one).suffix in _BY_SUFFIX), None)
+    if chosen not in FORMATS:
+        raise InvalidConfigError("format", expected=f"one of {', '.join(FORMATS)}", found=repr(chosen), hint="paths did not tell it")
+    return chosen
+
+
+def sink_options(
+    topic: str | None,
+    new_topics: tuple[int, Mapping[str, object]] | None,
+    transactional_id: str | None,
+    batch_id: int,
+    compression: str | None,
+    lock_timeout_s: float,
+) -> dict[str, str]:
+    """What the sink is told. `new_topics`: how many partitions a topic gets that is made, and its settings; None: none is made."""
+    chosen: dict[str, object] = {"lockTimeout": f"{int(lock_timeout_s * 1000)}ms"}
+    chosen |= {} if topic is None else {"topic": topic}
+    if new_topics is not None:
+        chosen |= {"createTopics": "true", "partitions": new_topics[0], "topicConfig": json.dumps(dict(new_topics[1]))}
+    chosen |= {} if transactional_id is None else {"transactionalId": transactional_id, "batchId": batch_id}
+    chosen |= {} if compression is None else {"compression": compression}
+    return {name: str(own) for name, own in chosen.items()}
+
+
+def records_of(frame: "DataFrame", value: "Expression | None", given: "Mapping[str, Expression | None]", *, has_topic: bool) -> "DataFrame":
+    """The columns that the sink takes, in types that it takes."""
+    from pyspark.sql import functions as F  # noqa: N812 - as Spark's documentation has it
+
+    there = {name.lower(): name for name in frame.columns}
+    chosen: dict[str, Any] = {}
+    for name, expression in given.items():
+        if expression is not None:
+            chosen[name] = _column(expression)
+        elif name in there and not (name == "topic" and has_topic):
+            chosen[name] = F.col(f"`{there[name]}`")
+    is_whole = (isinstance(value, str) and value == WHOLE_ROW) or (value is None and "value" not in there)
+    if is_whole:
+        chosen["value"] = F.to_json(F.struct(*(F.col(f"`{name}`") for name in frame.columns)))
+    else:
+        chosen["value"] = F.col(f"`{there['value']}`") if value is None else _column(value)
+    named = [column.alias(name) for name, column in chosen.items()]
+    try:
+        kinds = {one.name: one.dataType.simpleString() for one in frame.select(*named).schema.fields}
+    except Exception as error:
+        raise typed_error(error, "tidelog ingest: columns of the source") from error
+    return frame.select(*(_as_written(column, kinds[name], name).alias(name) for name, column in chosen.items()))
+
+
+def _as_written(column: Any, kind: str, name: str) -> Any:
+    """Keys and values as text or bytes, times as times; other columns have to be what the sink takes, which says so."""
+    from pyspark.sql import functions as F  # noqa: N812 - as Spark's documentation has it
+
+    if name in ("key", "value"):
+        if kind in ("binary", "string", "void") or kind.startswith(("char", "varchar")):
+            return column
+        return F.to_json(column) if kind.startswith(_NESTED) else column.cast("string")
+    if name == "timestamp":
+        return column if kind == "timestamp" else F.timestamp_millis(column) if kind in ("bigint", "int") else column.cast("timestamp")
+    return column.cast({"partition": "int", "topic": "string"}[name]) if name in ("partition", "topic") else column
+
+
+def _column(expression: "Expression") -> Any:
+    from pyspark.sql import functions as F  # noqa: N812 - as Spark's documentation has it
+
+    return F.expr(expression) if isinstance(expression, str) else expression
+
+
+def grown_since(before: Mapping[TopicPartition, int], directory: str) -> tuple[AppendedRange, ...]:
+    """What was appended since the partitions ended there."""
+    after = ends_of(directory)
+    return tuple(AppendedRange(one, before.get(one, 0), end) for one, end in sorted(after.items()) if end > before.get(one, 0))
+
+
+def ends_of(directory: str) -> dict[TopicPartition, int]:
+    """Where each partition ends, as readers see it; nothing where there is no store yet."""
+    try:
+        with ReadOnlyStore.open(directory) as store:
+            topics = store.topics(internal=False)
+            return {
+                TopicPartition(topic.name, number): topic.log(number).high_watermark
+                for topic in topics
+                for number in store.found_topic(topic.name).homes
+            }
+    except LogNotFoundError:
+        return {}
+
+
+def _tasks_of(spark: "SparkSession", rows: "DataFrame") -> int:
+    """How many tasks it takes; -1 where Spark does not say."""
+    return int(rows.rdd.getNumPartitions()) if context_of(spark) is not None else -1
+
+
+@contextmanager
+def _described(spark: "SparkSession", text: str) -> Iterator[None]:
+    """Show what Spark's jobs are about while it lasts."""
+    context = context_of(spark)
+    if context is None:
+        yield
+        return
+    before = context.getLocalProperty("spark.job.description")
+    context.setLocalProperty("spark.job.description", text)
+    try:
+        yield
+    finally:
+        context.setLocalProperty("spark.job.description", before)  # type: ignore[arg-type]

@@ -1,0 +1,181 @@
+"""Run the tasks of a job on executors: functions of small values, whose answers come back to the driver.
+
+A task is pickled and sent with the function; each becomes one Spark task: of an RDD, which needs no planning, or of `mapInArrow` where
+there are none (Spark Connect). Only answers cross to the JVM, in rows of at most `ROW_BYTES`; what is large goes through files in the
+staging directory of the job, which all executors share. An attempt gets a name that no other attempt has, so that it may die, run twice or
+speculate: what it wrote counts only if its answer came back.
+
+Where there is a `sparkContext` each stage is a job group with a name that people understand; Spark Connect has none, and does without.
+"""
+
+import os
+import pickle
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from tidelog.disk.disk import OS
+from tidelog.disk.process_identity import ProcessIdentity
+from tidelog.spark.jobs.progress import Progress, no_progress
+from tidelog.spark.jobs.task_errors import typed_error
+from tidelog.store.staging import Staging
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+ROW_BYTES = 8 << 20
+_SCHEMA = "task long, part int, answer binary"
+_GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+
+Work = Callable[[Any, str], Any]
+"""A function of a module, so that it can be found by its name: it gets a task, and how the paths of its files begin."""
+
+
+class SparkTasks:
+    """Runs tasks of one job. `job` is how people call it: "compact emails"."""
+
+    def __init__(self, spark: "SparkSession", job: str, *, staging: Staging | None = None, progress: bool | None = None) -> None:
+        self.spark = spark
+        self.job = job
+        self.staging = staging
+        self.workers = workers_of(spark)
+        self.stages: list[tuple[str, int]] = []
+        """What was run, and in how many tasks."""
+        self._shows_progress = sys.stderr.isatty() if progress is None else progress
+
+    def run(self, what: str, function: Work, tasks: Sequence[Any], *, here: bool = False) -> list[Any]:
+        """The answers to all tasks, in their order; what is little is done `here`. What a task raises in the end is raised, typed."""
+        if not tasks:
+            return []
+        if here:
+            return [
+                do_task(function, task, self.staging, f"driver-{os.getpid()}-{what.replace(' ', '-')}-{n}") for n, task in enumerate(tasks)
+            ]
+        self.stages.append((what, len(tasks)))
+        description = f"tidelog {self.job}: {what}"
+        pickled = [pickle.dumps(task) for task in tasks]
+        try:
+            with _named(self.spark, description) as watched, self._progress(description, watched, len(tasks)):
+                rows = _collected(self.spark, _Worker(function, pickled, self.staging), len(tasks))
+        except Exception as error:
+            raise typed_error(error, description) from error
+        return _answers(rows, len(tasks))
+
+    def _progress(self, description: str, watched: "tuple[SparkContext, str] | None", tasks: int) -> Any:
+        return Progress(description, watched, tasks) if self._shows_progress else no_progress()
+
+
+class _Worker:
+    """What executors run: pickled with everything it needs."""
+
+    def __init__(self, function: Work, tasks: list[bytes], staging: Staging | None) -> None:
+        self._function = function
+        self._tasks = tasks
+        self._staging = staging
+
+    def rows(self, numbers: Iterable[int]) -> Iterator[tuple[int, int, bytes]]:
+        """The answers of tasks, in parts."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        attempt = f"{context.stageId()}-{context.taskAttemptId()}" if context is not None else f"p{os.getpid()}"
+        for number in numbers:
+            answer = pickle.dumps(do_task(self._function, pickle.loads(self._tasks[number]), self._staging, attempt))  # noqa: S301
+            for part, start in enumerate(range(0, len(answer), ROW_BYTES)):
+                yield number, part, answer[start : start + ROW_BYTES]
+
+    def batches(self, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        """The same as `mapInArrow` has it."""
+        import pyarrow as pa
+
+        types = (pa.int64(), pa.int32(), pa.binary())
+        for row in self.rows(number for batch in batches for number in batch.column(0).to_pylist()):
+            arrays = [pa.array([fact], kind) for fact, kind in zip(row, types, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, ["task", "part", "answer"])
+
+
+@contextmanager
+def staged(data_directory: str, *, within: str | None = None) -> Iterator[Staging]:
+    """A staging directory for a job, which goes when the job is over, however that ends. One of a killed driver is swept by the next."""
+    staging = Staging.make(OS, data_directory, ProcessIdentity.of(os.getpid()), within=within)
+    try:
+        yield staging
+    finally:
+        staging.discard(OS)
+
+
+def workers_of(spark: "SparkSession") -> int:
+    """How many tasks run at a time, as far as the session tells."""
+    context = context_of(spark)
+    if context is not None:
+        return max(1, int(context.defaultParallelism))
+    said = spark.conf.get("spark.default.parallelism", None)
+    return int(said) if said and said.isdigit() else max(2, os.cpu_count() or 2)
+
+
+def context_of(spark: "SparkSession") -> "SparkContext | None":
+    """The context of a session; None of one that is connected to a server."""
+    try:
+        return spark.sparkContext
+    except Exception:  # Spark Connect refuses by an error of its own
+        return None
+
+
+def task_bytes_for(total_bytes: int, workers: int, *, least: int = 16 << 20, most: int = 128 << 20) -> int:
+    """How many bytes a task should have: all workers busy to the end, and no task so small that starting it takes longer than its work."""
+    return max(least, min(most, -(-total_bytes // (2 * max(1, workers)))))
+
+
+def fair_share(total_bytes: int, workers: int, task_bytes: int) -> int:
+    """What is not larger than that need not be cut: there is enough besides to keep all workers busy."""
+    return max(task_bytes, total_bytes // (2 * max(1, workers)))
+
+
+def do_task(function: Work, task: Any, staging: Staging | None, attempt: str) -> Any:
+    """Do one task, wherever that is: `attempt` is how the names of its files begin, and no other attempt's do."""
+    if staging is None:
+        return function(task, "")
+    staging.check(OS)
+    return function(task, staging.file(attempt))
+
+
+def _collected(spark: "SparkSession", worker: _Worker, count: int) -> list[Any]:
+    context = context_of(spark)
+    if context is not None:
+        return context.parallelize(range(count), count).mapPartitions(worker.rows).collect()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # PySpark about the version of pandas, which is not used here
+        frame = spark.range(0, count, 1, count).mapInArrow(worker.batches, _SCHEMA)
+        return frame.collect()
+
+
+def _answers(rows: Sequence[Any], count: int) -> list[Any]:
+    parts: dict[int, dict[int, bytes]] = {number: {} for number in range(count)}
+    for number, part, answer in rows:
+        parts[number][part] = bytes(answer)
+    return [pickle.loads(b"".join(own[part] for part in sorted(own))) for own in parts.values()]  # noqa: S301 - our own workers
+
+
+@contextmanager
+def _named(spark: "SparkSession", description: str) -> "Iterator[tuple[SparkContext, str] | None]":
+    """Give the Spark jobs of this thread a group and a description while it lasts; cancel them if it is interrupted."""
+    context = context_of(spark)
+    if context is None:
+        yield None
+        return
+    before = [(name, context.getLocalProperty(name)) for name in _GROUP_PROPERTIES]
+    group = f"tidelog-{os.getpid()}-{id(before):x}"
+    context.setJobGroup(group, description, True)
+    try:
+        yield context, group
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            context.cancelJobGroup(group)
+        raise
+    finally:
+        for name, value in before:
+            context.setLocalProperty(name, value)  # type: ignore[arg-type]

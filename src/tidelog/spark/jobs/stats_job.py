@@ -1,0 +1,140 @@
+"""`stats` by executors: what is in the segments, by headers, or by every record if that is asked for."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.disk.disk import OS
+from tidelog.disk.names import parse_partition
+from tidelog.inspection.partition_segments import partitions_in, segments_in
+from tidelog.inspection.stats import SegmentStats, merged, piece_stats
+from tidelog.log.segment_piece import SegmentPiece, cut_segments, pack
+from tidelog.spark.jobs.details import details_frame
+from tidelog.spark.jobs.running import SparkTasks, task_bytes_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_SCHEMA = (
+    "topic string, partition int, base_offset long, first_offset long, last_offset long, records long, batches long, markers long, "
+    "transactional_batches long, size_bytes long, damaged_bytes long, smallest_batch_bytes long, average_batch_bytes double, "
+    "largest_batch_bytes long, first_timestamp_ms long, last_timestamp_ms long, codecs map<string,long>, magics map<int,long>, "
+    "tombstones long, null_keys long, key_bytes long, value_bytes long, distinct_keys long"
+)
+_BYTES_OF_HEADERS = 32
+"""A walk over headers takes about so much less than reading everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatsResult:
+    """The figures of topics."""
+
+    segments: tuple[SegmentStats, ...]
+    stages: tuple[tuple[str, int], ...]
+    """What executors did, and in how many tasks."""
+    details: "DataFrame" = field(repr=False, compare=False)
+    """A row for each segment."""
+
+    @property
+    def total(self) -> SegmentStats:
+        """Of all segments together; its keys are distinct over all of them."""
+        whole = SegmentStats("", 0)
+        for segment in self.segments:
+            whole.add(segment)
+        return whole
+
+    @property
+    def records(self) -> int:
+        """Exactly how many there are, without markers."""
+        return sum(segment.records for segment in self.segments)
+
+    def __str__(self) -> str:
+        total = self.total
+        codecs = ", ".join(f"{count} {name}" for name, count in sorted(total.codecs.items()))
+        text = f"{total.records} records and {total.markers} markers in {total.batches} batches, {total.size_bytes} bytes ({codecs})"
+        if total.distinct_keys is not None:
+            text += f"; about {total.distinct_keys} keys, {total.tombstones} tombstones"
+        return text + (f"; {total.damaged_bytes} bytes are damaged" if total.damaged_bytes else "")
+
+
+class _Item(NamedTuple):
+    piece: SegmentPiece
+    records: bool
+
+
+def stats(
+    spark: "SparkSession",
+    directory: str | PathLike[str],
+    topics: Sequence[str] | str | None = None,
+    *,
+    records: bool = False,
+    piece_bytes: int | None = None,
+    progress: bool | None = None,
+) -> StatsResult:
+    """The figures of all segments of topics, or of all. Takes no lock and changes nothing. By headers, unless `records` is asked for."""
+    root = os.path.abspath(directory)  # noqa: PTH100 - executors are elsewhere; links stay what they are
+    names = [topics] if isinstance(topics, str) else topics
+    tasks = SparkTasks(spark, f"stats of {', '.join(names) if names else root}", progress=progress)
+    segments = [segment for name in partitions_in(root, names) for segment in segments_in(f"{root}/{name}")]
+    total = sum(segment.size_bytes for segment in segments)
+    most = (128 << 20) * (1 if records else _BYTES_OF_HEADERS)
+    task_bytes = piece_bytes or task_bytes_for(total, tasks.workers, least=(16 << 20) * (1 if records else _BYTES_OF_HEADERS), most=most)
+    found = _counted(tasks, "count", cut_segments(segments, task_bytes), task_bytes, records=records)
+    # Where an index leads astray, a piece does not end where the next one begins: such a segment is counted again as a whole.
+    again = {(one.directory, one.base_offset) for piece, one in found if one.size_bytes != piece.size_bytes and not piece.is_whole}
+    if again:
+        chosen = [segment for segment in segments if (segment.directory, segment.base_offset) in again]
+        whole = cut_segments(chosen, 1 << 40)
+        found = [pair for pair in found if (pair[1].directory, pair[1].base_offset) not in again]
+        found += _counted(tasks, "count again", whole, task_bytes, records=records)
+    empty = [SegmentStats(segment.directory, segment.base_offset) for segment in segments if segment.size_bytes == 0]
+    figures = sorted(merged([one for _, one in found] + empty), key=lambda one: (_partition(one), one.base_offset))
+    details = details_frame(spark, [_row(one) for one in figures], _SCHEMA)
+    return StatsResult(tuple(figures), tuple(tasks.stages), details)
+
+
+def _counted(
+    tasks: SparkTasks, what: str, pieces: Sequence[SegmentPiece], task_bytes: int, *, records: bool
+) -> list[tuple[SegmentPiece, SegmentStats]]:
+    packs = pack([_Item(piece, records) for piece in pieces], [piece.size_bytes for piece in pieces], task_bytes, tasks.workers)
+    answers = tasks.run(what, _count, packs)
+    return [(item.piece, answer) for items, own in zip(packs, answers, strict=True) for item, answer in zip(items, own, strict=True)]
+
+
+def _count(items: Sequence[_Item], _: str) -> list[SegmentStats]:
+    return [piece_stats(item.piece, records=item.records, disk=OS) for item in items]
+
+
+def _partition(one: SegmentStats) -> tuple[str, int]:
+    partition = parse_partition(one.directory.rpartition("/")[2])
+    assert partition is not None
+    return partition.topic, partition.partition
+
+
+def _row(one: SegmentStats) -> tuple[object, ...]:
+    return (
+        *_partition(one),
+        one.base_offset,
+        one.first_offset,
+        one.last_offset,
+        one.records,
+        one.batches,
+        one.markers,
+        one.transactional_batches,
+        one.size_bytes,
+        one.damaged_bytes,
+        one.smallest_batch_bytes,
+        one.average_batch_bytes,
+        one.largest_batch_bytes,
+        one.first_timestamp_ms,
+        one.last_timestamp_ms,
+        dict(one.codecs),
+        dict(one.magics),
+        one.tombstones,
+        one.null_keys,
+        one.key_bytes,
+        one.value_bytes,
+        one.distinct_keys,
+    )

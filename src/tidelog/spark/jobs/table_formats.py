@@ -1,0 +1,57 @@
+"""What makes a table of Delta Lake or of Apache Iceberg out of the Parquet files of an export: its notes, by that format's own package.
+
+delta      the first commit of a table, with relative paths: written before the whole is renamed to the target
+iceberg    paths are absolute, so it is written when the files are in their places; `_SUCCESS` says that it is there
+"""
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from tidelog.spark.jobs.export_plan import NO_DATE, ExportOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tidelog.spark.jobs.export_job import ExportedFile
+
+NAMESPACE, NAME = "tidelog", "export"
+
+
+def note_delta(tree: str, options: ExportOptions, files: "Sequence[ExportedFile]") -> None:
+    """The first commit of a new table."""
+    import pyarrow as pa
+
+    from tidelog.record.kernel.clock import wall_clock
+
+    delta = import_module("deltalake.transaction")
+    kinds = {"topic": pa.string(), "partition": pa.int32(), "date": pa.date32()}
+    columns = [*_schema(options), *(pa.field(name, kinds[name]) for name in options.partition_by)]
+    now_ms = wall_clock()
+    actions = []
+    for file in files:
+        values: dict[str, str | None] = {}
+        for part in file.path.split("/")[:-1]:
+            name, _, value = part.partition("=")
+            values[name] = None if value == NO_DATE else value
+        actions.append(delta.AddAction(file.path, file.size_bytes, values, now_ms, True, f'{{"numRecords": {file.records}}}'))
+    schema = import_module("deltalake").Schema.from_arrow(pa.schema(columns))
+    delta.create_table_with_add_actions(tree, schema, actions, "error", list(options.partition_by))
+
+
+def note_iceberg(target: str, options: ExportOptions, files: "Sequence[ExportedFile]") -> None:
+    """The metadata of a new table, in `metadata/` of the target. A catalogue can take it over by the name of its `.metadata.json`.
+
+    It has no partitions of its own: what the names of folders say is in the files, and statistics prune by it.
+    """
+    catalog = import_module("pyiceberg.catalog.memory").InMemoryCatalog("tidelog", warehouse=f"file://{target}")
+    catalog.create_namespace(NAMESPACE)
+    table = catalog.create_table(f"{NAMESPACE}.{NAME}", schema=_schema(options), location=f"file://{target}")
+    if files:
+        table.add_files([f"file://{target}/{file.path}" for file in files])
+
+
+def _schema(options: ExportOptions) -> "pa.Schema":
+    from tidelog.spark.schema import arrow_schema
+
+    return arrow_schema(options.written)

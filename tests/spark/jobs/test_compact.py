@@ -1,0 +1,79 @@
+"""`jobs.compact` on a real session: the bytes of the local cleaner, in as many tasks as there are pieces."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.job_topics import copied, files_of, make_topic
+from tests.support.logs import TIME
+from tidelog.errors import DamagedLogError, LockedError
+from tidelog.record import walk_headers
+from tidelog.spark import jobs
+from tidelog.store.store import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LATER = TIME + 10_000
+
+
+def compacted_locally(directory: Path, now_ms: int, *, roll: bool = True) -> None:
+    with Store.open(directory, background=False, clock=lambda: now_ms) as store:
+        assert store.compact(roll=roll).failures == ()
+
+
+def test_same_files_as_the_local_cleaner_round_after_round(spark: "SparkSession", tmp_path: Path) -> None:
+    make_topic(tmp_path / "local", partitions=2, batches=120)
+    make_topic(tmp_path / "local", "other", batches=40, seed=3)
+    copied(tmp_path / "local", tmp_path / "spark")
+    for now_ms in (LATER, LATER + 5_000):
+        compacted_locally(tmp_path / "local", now_ms)
+        result = jobs.compact(spark, tmp_path / "spark", roll=True, now_ms=now_ms, piece_bytes=6000)
+        assert result.failures == ()
+        if now_ms == LATER:
+            assert len(result.compacted) == 3
+            assert result.records_removed > 0
+            rows = result.details.collect()
+            assert sum(row.records_removed for row in rows) == result.records_removed
+            assert {(row.topic, row.partition) for row in rows} == {("tide", 0), ("tide", 1), ("other", 0)}
+            assert dict(result.stages)["hash keys"] > 10
+            assert "records went" in str(result)
+        assert files_of(tmp_path / "spark") == files_of(tmp_path / "local")
+        make_topic(tmp_path / "local", partitions=2, batches=30, seed=now_ms)
+        make_topic(tmp_path / "spark", partitions=2, batches=30, seed=now_ms)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["local", "spark"]
+
+
+def test_a_dry_run_reads_no_data_and_changes_nothing(spark: "SparkSession", tmp_path: Path) -> None:
+    make_topic(tmp_path / "store")
+    before = files_of(tmp_path / "store")
+    with Store.open(tmp_path / "store", background=False):  # somebody has it
+        result = jobs.compact(spark, tmp_path / "store", "tide", dry_run=True, now_ms=LATER)
+        assert result.dry_run
+        assert "segments into" in str(result)
+        assert result.details.collect()[0].outcome == "planned"
+    assert {name: data for name, data in files_of(tmp_path / "store").items() if name.startswith("tide-0/0")} == {
+        name: data for name, data in before.items() if name.startswith("tide-0/0")
+    }
+
+
+def test_who_has_the_store_is_told(spark: "SparkSession", tmp_path: Path) -> None:
+    make_topic(tmp_path / "store", batches=5)
+    with Store.open(tmp_path / "store", background=False), pytest.raises(LockedError):
+        jobs.compact(spark, tmp_path / "store")
+
+
+@pytest.mark.leaves("segment-overlap")
+def test_a_base_offset_that_is_damaged_is_told_and_nothing_is_changed(spark: "SparkSession", tmp_path: Path) -> None:
+    """In the last batch before the active segment: no later one shows that it is too large, and no CRC covers it."""
+    make_topic(tmp_path / "store")
+    path = sorted((tmp_path / "store" / "tide-0").glob("*.log"))[-2]
+    content = bytearray(path.read_bytes())
+    last = int(walk_headers(content).position[-1])
+    content[last + 5] ^= 1
+    path.write_bytes(content)
+    before = {file.name: file.read_bytes() for file in path.parent.glob("*.log")}
+    result = jobs.compact(spark, tmp_path / "store", now_ms=LATER, piece_bytes=1500)
+    assert [type(failure.error) for failure in result.failures] == [DamagedLogError]
+    assert {file.name: file.read_bytes() for file in path.parent.glob("*.log")} == before

@@ -1,0 +1,138 @@
+"""`jobs.copy(into_broker=True)` and kills, without a broker: its directory is one that a broker has left. `interop` starts one."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import tidelog
+from tests.spark.jobs.moving import copy_here, findings, kill_at, rows_of
+from tests.support.golden import GOLDEN
+from tests.support.job_topics import files_of, make_topic
+from tidelog.disk.checkpoints import read_offsets
+from tidelog.disk.disk import OS
+from tidelog.disk.log_directory import LogDirectory
+from tidelog.disk.names import (
+    CLEAN_SHUTDOWN,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_CHECKPOINT,
+    TopicPartition,
+)
+from tidelog.disk.partition_metadata import read_metadata
+from tidelog.errors import InconsistentTopicIdError, LockedError, NotAStoreError, UnknownTopicError
+from tidelog.spark.jobs.into_broker_job import COPIED_IN
+from tidelog.store.cluster_metadata import read_cluster_metadata
+
+PARTITIONS = [TopicPartition("emails", number) for number in range(3)]
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Path:
+    """The directory of a stopped broker: of a topic with three partitions one is empty, and two were never made."""
+    data = tmp_path / "broker"
+    shutil.copytree(GOLDEN / "broker" / "data", data)
+    for partition in PARTITIONS[1:]:
+        shutil.rmtree(data / str(partition))
+    for path in (data / "emails-0").iterdir():
+        if path.suffix == ".log":
+            path.write_bytes(b"")
+        elif path.suffix == ".snapshot":
+            path.unlink()
+    for name in (RECOVERY_POINT_CHECKPOINT, REPLICATION_CHECKPOINT):
+        lines = [line for line in (data / name).read_text().splitlines()[2:] if not line.startswith("emails ")]
+        (data / name).write_text("\n".join(["0", str(len(lines)), *lines]) + "\n")
+    return data
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    make_topic(tmp_path / "store", "emails", partitions=3, batches=60)
+    return tmp_path / "store"
+
+
+def is_copied(broker: Path, store: Path) -> None:
+    """Everything is as the broker will want it."""
+    topic_id = read_cluster_metadata(OS, [str(broker)])["emails"].topic_id
+    assert {partition: rows for partition, rows in rows_of(broker).items() if partition in PARTITIONS} == rows_of(store)
+    with tidelog.open(store, mode="r") as source:
+        ends = {partition: source.log(*partition).log_end_offset for partition in PARTITIONS}
+    for name in (RECOVERY_POINT_CHECKPOINT, REPLICATION_CHECKPOINT):
+        offsets = read_offsets(OS, str(broker / name))
+        assert {partition: offsets[partition] for partition in PARTITIONS} == ends
+    for partition in PARTITIONS:
+        assert read_metadata(OS, str(broker / str(partition))) == topic_id
+        assert (broker / str(partition) / "leader-epoch-checkpoint").read_text() == "0\n1\n0 0\n"
+        assert not (broker / str(partition) / COPIED_IN).exists()
+    assert findings(broker) == []
+
+
+def test_the_directory_is_as_the_broker_will_want_it(broker: Path, store: Path) -> None:
+    others = {name: data for name, data in files_of(broker).items() if "/" in name and not name.startswith("emails")}
+    starts = (broker / LOG_START_OFFSET_CHECKPOINT).read_bytes()
+    before = read_offsets(OS, str(broker / REPLICATION_CHECKPOINT))
+    result = copy_here(store, broker, ["emails"], into_broker=True)
+    assert len(result.partitions) == 3
+    is_copied(broker, store)
+    assert {name: data for name, data in files_of(broker).items() if name in others} == others
+    assert before.items() <= read_offsets(OS, str(broker / REPLICATION_CHECKPOINT)).items()
+    assert (broker / LOG_START_OFFSET_CHECKPOINT).read_bytes() == starts
+    assert (broker / CLEAN_SHUTDOWN).exists()
+    assert not (broker / "tidelog.json").exists()
+    with pytest.raises(NotAStoreError, match="the broker has data"):
+        copy_here(store, broker, ["emails"], into_broker=True)
+    is_copied(broker, store)
+
+
+def test_what_cannot_be_is_refused(broker: Path, store: Path, tmp_path: Path) -> None:
+    make_topic(store, "strange", batches=2)
+    make_topic(tmp_path / "more", "emails", partitions=4, batches=2)
+    before = files_of(broker)
+    with pytest.raises(UnknownTopicError, match="strange"):
+        copy_here(store, broker, into_broker=True)
+    with pytest.raises(UnknownTopicError, match="emails-3"):
+        copy_here(tmp_path / "more", broker, into_broker=True)
+    held = LogDirectory.hold(str(broker))
+    with pytest.raises(LockedError):
+        copy_here(store, broker, ["emails"], into_broker=True)
+    held.let_go()
+    (broker / "emails-0" / "partition.metadata").write_bytes(b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
+    with pytest.raises(InconsistentTopicIdError):
+        copy_here(store, broker, ["emails"], into_broker=True)
+    after = files_of(broker)
+    assert {name for name in before if after.get(name) != before[name]} == {"emails-0/partition.metadata"}
+    assert after.keys() == before.keys()
+
+
+@pytest.mark.parametrize(
+    ("ending", "count"),
+    [("-built", 1), ("-built", 2), (f"{RECOVERY_POINT_CHECKPOINT}.tmp", 1), (f"{CLEAN_SHUTDOWN}.tmp", 1)],
+)
+def test_a_copy_into_a_broker_that_was_killed_can_be_done_again(ending: str, count: int, broker: Path, store: Path, tmp_path: Path) -> None:
+    kill_at("into_broker", store, broker, ending=ending, count=count)
+    if ending.startswith(CLEAN_SHUTDOWN):  # all was done, but for saying so
+        with pytest.raises(NotAStoreError, match="the broker has data"):
+            copy_here(store, broker, ["emails"], into_broker=True)
+    else:
+        copy_here(store, broker, ["emails"], into_broker=True)
+    is_copied(broker, store)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["broker", "store"]
+
+
+def test_what_a_broker_has_appended_to_a_copy_that_was_cut_off_is_not_lost(broker: Path, store: Path) -> None:
+    kill_at("into_broker", store, broker, ending="-built", count=2)
+    segment = sorted((broker / "emails-0").glob("*.log"))[-1]
+    segment.write_bytes(segment.read_bytes() + b"appended")
+    with pytest.raises(NotAStoreError, match="the broker has data"):
+        copy_here(store, broker, ["emails"], into_broker=True)
+
+
+@pytest.mark.parametrize(("ending", "count"), [(".log", 2), ("/store", 1)])
+def test_a_killed_copy_leaves_no_target_and_can_be_done_again(ending: str, count: int, store: Path, tmp_path: Path) -> None:
+    kill_at("copy", store, tmp_path / "copy", ending=ending, count=count)
+    assert not (tmp_path / "copy").exists()
+    assert list(tmp_path.glob(".copy.tidelog-staging-*"))
+    copy_here(store, tmp_path / "copy")
+    assert rows_of(tmp_path / "copy") == rows_of(store)
+    assert findings(tmp_path / "copy") == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "store"]

@@ -1,0 +1,106 @@
+"""`jobs.verify`, `jobs.stats` and `jobs.reindex` on a real session: what the library calls say, in parts."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.job_topics import copied, files_of, make_topic
+from tests.support.logs import TIME
+from tests.unit.inspection.test_reindex import BUILT, built, recovered
+from tidelog.errors import LockedError, LogNotFoundError, UnknownTopicError
+from tidelog.inspection import stats as local_stats
+from tidelog.inspection import verify_log_directory
+from tidelog.spark import jobs
+from tidelog.store.store import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NOW = 1_800_000_000_000
+GOLDEN = Path(__file__).parents[2] / "golden" / "broker" / "data"
+
+
+def test_verify_finds_what_the_library_finds(spark: "SparkSession", tmp_path: Path) -> None:
+    copied(GOLDEN, tmp_path / "golden")
+    make_topic(tmp_path / "made", partitions=2)
+    logs = sorted((tmp_path / "made" / "tide-0").glob("*.log"))
+    whole = {path: path.read_bytes() for path in logs}
+    for path, at in ((logs[0], 5000), (logs[1], 70), (logs[-1], 9)):
+        data = bytearray(whole[path])
+        data[at] ^= 4
+        path.write_bytes(data)
+    for directory, level in ((tmp_path / "golden", "records"), (tmp_path / "made", "everything"), (tmp_path / "made", "records")):
+        result = jobs.verify(spark, directory, level=level, now_ms=NOW, piece_bytes=4000)  # type: ignore[arg-type]
+        expected = list(verify_log_directory(directory, level=level, now_ms=NOW))  # type: ignore[arg-type]
+        assert sorted(map(str, result.findings)) == sorted(map(str, expected))
+        assert result.details.count() == len(expected)
+    assert not result.is_sound
+    assert {row.code for row in result.details.where("topic = 'tide' and partition = 0").collect()} >= {"batch-crc"}
+    assert dict(result.stages)["check batches"] > 5
+    assert dict(result.stages)["check logs"] >= 2
+    only = jobs.verify(spark, tmp_path / "made", "tide", now_ms=NOW)
+    assert {finding.path.split("/")[-2] for finding in only.findings} <= {"tide-0", "tide-1"}
+    for path, content in whole.items():
+        path.write_bytes(content)
+
+
+def test_stats_are_those_of_the_library_and_of_a_reader(spark: "SparkSession", tmp_path: Path) -> None:
+    make_topic(tmp_path, partitions=2)
+    make_topic(tmp_path, "other", batches=20, seed=2)
+    with Store.open(tmp_path, background=False, clock=lambda: TIME) as store:
+        log = store.log("tide", 1)
+        records = [record for batch in log.batches(isolation="log_end") if not batch.is_control for record in batch.records()]
+    headers = jobs.stats(spark, tmp_path, piece_bytes=3000)
+    by_hand = [one for name in ("other-0", "tide-0", "tide-1") for one in local_stats(tmp_path / name)]
+    assert list(headers.segments) == by_hand
+    assert sum(one.records for one in headers.segments if one.directory.endswith("tide-1")) == len(records)
+    assert headers.total.tombstones is None
+    assert dict(headers.stages)["count"] > 5
+    full = jobs.stats(spark, tmp_path, "tide", records=True, piece_bytes=3000)
+    of_one = [one for one in full.segments if one.directory.endswith("tide-1")]
+    assert sum(one.tombstones or 0 for one in of_one) == sum(record.value is None for record in records)
+    assert sum(one.key_bytes or 0 for one in of_one) == sum(len(record.key or b"") for record in records)
+    keys = {record.key for record in records}
+    assert full.total.distinct_keys == pytest.approx(len(keys), abs=2)
+    rows = full.details.collect()
+    assert sum(row.records for row in rows) == full.records
+    assert sum(row.codecs.get("lz4", 0) for row in rows) == full.total.codecs["lz4"] > 0
+    assert "tombstones" in str(full)
+
+
+def test_reindex_leaves_what_a_recovery_leaves(spark: "SparkSession", tmp_path: Path) -> None:
+    make_topic(tmp_path / "store")
+    expected = recovered(tmp_path / "store", tmp_path / "recovered")
+    directory = tmp_path / "store"
+    for path in (directory / "tide-0").iterdir():
+        if path.suffix in BUILT:
+            path.unlink()
+    before = files_of(directory)
+    planned = jobs.reindex(spark, directory, dry_run=True, now_ms=TIME)
+    assert planned.files == len(expected)
+    assert files_of(directory) == before
+    done = jobs.reindex(spark, directory, now_ms=TIME)
+    assert built(directory / "tide-0") == expected
+    assert {row.file for row in done.details.collect()} == expected.keys()
+    assert jobs.reindex(spark, directory, now_ms=TIME).files == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["recovered", "store"]
+    log = min((directory / "tide-0").glob("*.log"))
+    data = log.read_bytes()
+    log.write_bytes(data[:80] + bytes([data[80] ^ 1]) + data[81:])
+    assert [str(partition) for partition, _ in jobs.reindex(spark, directory).failures] == ["tide-0"]
+    log.write_bytes(data)
+    with Store.open(directory, background=False, clock=lambda: TIME) as store:
+        assert store.failures == {}
+        with pytest.raises(LockedError):
+            jobs.reindex(spark, directory)
+
+
+def test_what_is_not_there_is_told(spark: "SparkSession", tmp_path: Path) -> None:
+    make_topic(tmp_path, batches=3)
+    with pytest.raises(UnknownTopicError, match="there are: tide"):
+        jobs.stats(spark, tmp_path, "tidal")
+    with pytest.raises(UnknownTopicError):
+        jobs.verify(spark, tmp_path, "tidal")
+    with pytest.raises(LogNotFoundError):
+        jobs.stats(spark, tmp_path / "nowhere")

@@ -1,0 +1,104 @@
+"""The session helper: what a session is started with, one that runs already, and what is said where something is missing."""
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import tidelog.spark
+from tidelog.errors import MissingPackageError
+from tidelog.spark import session
+from tidelog.spark.sessions import ARROW_JAVA_OPTIONS, RECOMMENDED, UNIX_SOCKETS, check_java, settings
+
+
+def test_a_session_suits_the_source(spark: SparkSession) -> None:
+    assert {name: spark.conf.get(name) for name in RECOMMENDED} == RECOMMENDED
+    assert spark.conf.get("spark.pyspark.python") == sys.executable
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "2"  # what was asked for counts
+    assert spark.sparkContext.parallelize([0], 1).map(lambda _: sys.executable).first() == sys.executable
+
+
+def test_a_session_that_runs_is_taken_as_it_is(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+    before = spark.conf.get("spark.sql.session.timeZone") or "UTC"
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        with caplog.at_level(logging.WARNING, "tidelog.spark"):
+            again = session(master="local[1]", config={"spark.sql.shuffle.partitions": 3, "spark.driver.memory": "9g"})
+        assert again is spark
+        assert again.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
+        assert again.conf.get("spark.sql.shuffle.partitions") == "3"
+        assert [record.getMessage() for record in caplog.records] == [
+            "tidelog: a session runs already, and these settings are fixed when one starts: spark.driver.memory",
+            "tidelog: a session runs already and is taken as it is; it lacks spark.sql.session.timeZone=UTC",
+        ]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+        spark.conf.set("spark.sql.shuffle.partitions", "2")
+
+
+def test_what_a_session_is_started_with() -> None:
+    local = settings("local[3,4]", memory="5g")
+    assert (local["spark.driver.memory"], local["spark.sql.shuffle.partitions"]) == ("5g", "6")
+    assert settings("local[*]")["spark.sql.shuffle.partitions"] == str(2 * (os.cpu_count() or 1))
+    assert local["spark.python.daemon.module"] == "tidelog.spark.worker_daemon"
+    cluster = settings("spark://host:7077")
+    assert "spark.driver.memory" not in cluster
+    assert "spark.python.daemon.module" not in cluster, "executors may get the package later than the daemon starts"
+    assert UNIX_SOCKETS.items() <= local.items()
+    assert not UNIX_SOCKETS.keys() & cluster.keys(), "nobody would remove them"
+    assert len(local["spark.python.unix.domain.socket.dir"]) + 43 < 108
+    assert settings("spark://host:7077")["spark.executor.extraJavaOptions"] == ARROW_JAVA_OPTIONS
+    assert settings("local[2]", is_connect=True) == RECOMMENDED
+
+
+def test_without_java(tmp_path: Path) -> None:
+    with pytest.raises(
+        MissingPackageError, match="Spark needs Java, and there is none: expected JAVA_HOME, or java on the PATH, found neither"
+    ):
+        check_java({"PATH": str(tmp_path)})
+    with pytest.raises(MissingPackageError, match="JAVA_HOME has no Java"):
+        check_java({"JAVA_HOME": str(tmp_path)})
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.touch(mode=0o755)
+    assert check_java({"JAVA_HOME": str(tmp_path)}) == str(java)
+    assert check_java({"PATH": str(java.parent)}) == str(java)
+
+
+def test_a_program_without_java_is_told_in_one_line(tmp_path: Path) -> None:
+    code = "from tidelog.spark import session; session()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("tidelog.errors.MissingPackageError: Spark needs Java, and there is none")
+
+
+def test_the_package_has_what_it_says() -> None:
+    assert tidelog.spark.__all__ == ["session"]
+    assert callable(tidelog.spark.session)
+    with pytest.raises(AttributeError, match="no attribute 'sessoin'"):
+        _ = tidelog.spark.sessoin
+
+
+HEAVY = (
+    "import sys; import pyspark_tidelog; print(sorted({'numpy', 'pyarrow', 'pandas', 'tidelog.record', 'tidelog.store'} & {*sys.modules}))"
+)
+
+
+def test_what_spark_imports_to_plan_is_light() -> None:
+    base = subprocess.run(
+        [sys.executable, "-c", HEAVY.replace("pyspark_tidelog", "pyspark.sql.datasource")],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    done = subprocess.run([sys.executable, "-c", HEAVY], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == base.stdout
+    assert "tidelog.store" not in done.stdout

@@ -1,0 +1,85 @@
+"""Processes that fork workers: silent when Spark has enough, and not when a worker has a fault."""
+
+import gc
+import os
+import subprocess
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+
+import pyspark.daemon
+import pytest
+
+from tests.support.small_stores import open_store
+from tidelog.spark import worker_habits
+
+ENOUGH = """
+import sys
+from tidelog.spark import session
+rows = session("enough", "local[2]", memory="1g").read.format("tidelog").option("subscribe", "t").load(sys.argv[1])
+assert (rows.limit(5).count(), len(rows.take(3))) == (5, 3)
+try:
+    rows.sparkSession.read.format("tidelog").option("subscribe", "other").load(sys.argv[1]).count()
+except Exception as error:
+    print(str(error).partition(chr(10))[0])
+"""
+
+
+@pytest.mark.parametrize(
+    ("fault", "is_told"),
+    [(BrokenPipeError(), False), (ConnectionResetError(), False), (ValueError("wrong"), True), (OSError("full"), True)],
+)
+def test_only_faults_are_told(fault: BaseException, is_told: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        raise fault
+    except BaseException:
+        worker_habits.print_fault()
+    assert (type(fault).__name__ in capsys.readouterr().err) is is_told
+
+
+def test_what_stays_is_looked_at_once() -> None:
+    gc.unfreeze()
+    try:
+        ring: list[object] = []
+        worker_habits.collect()
+        frozen = gc.get_freeze_count()
+        assert frozen > 1000
+        ring.append(ring)
+        later: list[object] = []
+        later.append(later)
+        del later
+        assert worker_habits.collect() >= 1, "what came later is collected"
+        assert gc.get_freeze_count() == frozen
+    finally:
+        gc.unfreeze()
+
+
+def test_pyspark_has_the_names_that_are_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later PySpark that imports them otherwise would go on as before, unnoticed."""
+    assert (pyspark.daemon.gc, pyspark.daemon.traceback) == (gc, traceback)  # type: ignore[attr-defined]
+    for name in ("gc", "traceback"):
+        monkeypatch.setattr(pyspark.daemon, name, getattr(pyspark.daemon, name))
+    worker_habits.hush(pyspark.daemon)
+    worker_habits.collect_once(pyspark.daemon)
+    assert pyspark.daemon.gc.collect is worker_habits.collect  # type: ignore[attr-defined]
+    assert pyspark.daemon.traceback.print_exc is worker_habits.print_fault  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+def test_a_query_that_needs_few_rows_prints_no_traceback(tmp_path: Path) -> None:
+    with open_store(tmp_path) as made:
+        made.create_topic("t", 4).append_many([(b"k%d" % number, b"v" * 100) for number in range(200_000)])
+    with tempfile.TemporaryDirectory(prefix="t") as scratch:  # a short name, as sockets need
+        done = subprocess.run(
+            [sys.executable, "-c", ENOUGH, str(tmp_path)],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=240,
+            env=os.environ | {"TMPDIR": scratch},
+        )
+        assert list(Path(scratch).iterdir()) == [], "sockets are left behind"
+    assert "no topic" in done.stdout
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
