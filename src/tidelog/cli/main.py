@@ -1,35 +1,108 @@
-"""`tidelog`: the entry point and the options that every command shares."""
+"""`tidelog`: the entry point, and what a command ends with, however it ends."""
 
-from typing import Annotated
+import io
+import os
+import re
+import sys
+from collections.abc import Sequence
 
-import typer
+from tidelog.cli.output import DONE, INTERRUPTED, close_quietly, is_debugging, print_error, show_traces, silence
+from tidelog.cli.plain_arguments import plain_dump
 
-app = typer.Typer(
-    name="tidelog",
-    help="The Apache Kafka log as a library: look into, verify and rewrite log directories, with no broker.",
-    no_args_is_help=True,
-    add_completion=False,
-)
-
-
-def _print_version(asked: bool) -> None:
-    if asked:
-        from tidelog import __version__, kernel_mode
-
-        typer.echo(f"tidelog {__version__} (kernel: {kernel_mode()})")
-        raise typer.Exit
-
-
-@app.callback(invoke_without_command=True)
-def options(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version, and whether the kernel is compiled."),
-    ] = False,
-) -> None:
-    """Options before the command."""
+_EVERYWHERE = ("-q", "--quiet", "--debug")
+"""Options of the program that may also stand behind the command."""
+_SPARK = "--spark"
+_MASTER = re.compile(r"(local(\[.*\])?|yarn|[a-z0-9]+://.*)\Z")
 
 
 def main() -> None:
     """Run the command line."""
-    app()
+    # Numpy starts a thread for each core, for matrices that nobody multiplies here: that takes longer than to load it.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    sys.exit(run())
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command, that of the process if none is given: its exit code. Errors are two lines, and no traceback.
+
+    What `-q` and `--debug` ask for ends with the command: a program may run several.
+    """
+    try:
+        return _run(sys.argv[1:] if arguments is None else arguments)
+    finally:
+        silence(False)
+        show_traces(False)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # JSON is UTF-8, whatever the locale
+    try:
+        code = _start(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        close_quietly()  # `tidelog cat … | head` has what it wanted
+        return DONE
+    except SystemExit as error:
+        return _end(error)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:
+        return _tell(error)
+    return code
+
+
+def _start(arguments: Sequence[str]) -> int:
+    """Do what is asked for, by the shortest way."""
+    asked = plain_dump(arguments)
+    if asked is not None:
+        from tidelog.cli.dump_files import dump_files
+
+        dump_files(*asked)
+        return DONE
+    from tidelog.cli.application import parse_and_run
+
+    code = parse_and_run(in_front(arguments))
+    return code if isinstance(code, int) else DONE
+
+
+def in_front(arguments: Sequence[str]) -> list[str]:
+    """The same arguments, with options of the program before the command wherever they were; behind `--` everything stays."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    own = [argument for argument in arguments[:end] if argument in _EVERYWHERE]
+    others = [argument for argument in arguments[:end] if argument not in _EVERYWHERE]
+    return [*own, *_with_master(others), *arguments[end:]]
+
+
+def _with_master(arguments: Sequence[str]) -> list[str]:
+    """`--spark` with the master that follows it; without one, with that of this machine: what follows is a topic then."""
+    found: list[str] = []
+    for argument in arguments:
+        if found and found[-1] == _SPARK and _MASTER.match(argument):
+            found[-1] = f"{_SPARK}={argument}"
+        else:
+            found.append(argument)
+    return [f"{_SPARK}=local[*]" if argument == _SPARK else argument for argument in found]
+
+
+def _end(error: SystemExit) -> int:
+    """What click ends itself with: a pipe that was closed, which it has met before us, or completion, which has printed its answer."""
+    if isinstance(error.__context__, BrokenPipeError):
+        close_quietly()
+        return DONE
+    sys.stdout.flush()
+    return error.code if isinstance(error.code, int) else DONE
+
+
+def _tell(error: Exception) -> int:
+    """The exit code for an error, which is told; with `--debug` it is raised again."""
+    if "typer" in sys.modules:
+        from tidelog.cli.application import code_of
+
+        code = code_of(error)
+        if code is not None:
+            return code
+    if is_debugging():
+        raise error
+    return print_error(error)

@@ -1,0 +1,1 @@
+"""On Spark: a pipeline, a client of Spark Connect, a Declarative Pipeline."""

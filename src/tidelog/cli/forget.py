@@ -1,0 +1,100 @@
+"""`tidelog forget`: topics without some keys, with the proof that nothing of them is left."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tidelog.cli import options
+from tidelog.cli.amounts import format_size
+from tidelog.cli.applying import Plan, change_log, is_to_be_applied
+from tidelog.cli.caring import check_before_change, counted, place
+from tidelog.cli.on_spark import job_module, tasks_for
+from tidelog.cli.output import note, plain, print_json, print_line
+from tidelog.cli.targets import changing_store, refuse_others, refuse_partition, target_of
+from tidelog.errors import InvalidConfigError, InvalidTopicError
+
+
+def command(
+    directory: options.StoreDirectory,
+    topic: options.Topic,
+    key: Annotated[list[str] | None, typer.Option("--key", "-k", help="A key; may be given several times.")] = None,
+    key_file: Annotated[Path | None, typer.Option("--key-file", metavar="FILE", help="Keys, one a line.")] = None,
+    remove_kept_aside: Annotated[
+        bool, typer.Option("--remove-kept-aside", help="Also remove files that were kept aside and have a key in them.")
+    ] = False,
+    spark: options.Spark = None,
+    apply: options.Apply = False,
+    as_json: options.Json = False,
+    io_limit: options.IoLimit = None,
+) -> None:
+    """Remove all records with some keys from a topic, and prove that nothing of them is left in its files.
+
+    All versions of a key go, tombstones too; values of other records that quote it are counted, and stay. The plan is printed; --apply does
+    it. What it removes cannot be had back.
+    """
+    keys = _keys(key, key_file)
+    refuse_others(directory)
+    target, job = target_of(directory, topic), job_module("forget")
+    refuse_partition(target, "forget")
+    asked, title = job.ForgetOptions(remove_kept_aside), f"forget keys of {topic}"
+    wanted = _wanted(topic, keys)
+    with tasks_for(spark, title, io_limit=io_limit) as tasks:
+        planned = job.plan_forget(tasks, target.path, [topic], wanted, asked)
+    for path in planned.kept_aside:
+        note(f"{plain(path)}: kept aside, with a key in it; {'removed too' if remove_kept_aside else '--remove-kept-aside removes it'}")
+    steps = tuple(_step(one) for one in planned.partitions if one.records)
+    summary = f"{counted(planned.records, 'record')} of {counted(len(wanted), 'key')}" if steps else ""
+    if not is_to_be_applied(Plan("forget", summary, steps), apply=apply, as_json=as_json):
+        return
+    check_before_change(target, needed_bytes=max(one.bytes_before for one in planned.partitions))
+    with (
+        change_log() as logger,
+        changing_store(directory) as store,
+        tasks_for(spark, title, staged_beside=target.path, io_limit=io_limit) as tasks,
+    ):
+        done = job.run_forget(tasks, store, [topic], wanted, asked)
+        for one in done.partitions:
+            if one.records:
+                logger.info("forgot %s", one)
+    _print(done, as_json=as_json)
+
+
+def _keys(given: list[str] | None, file: Path | None) -> list[bytes]:
+    keys = [one.encode() for one in given or ()]
+    if file is not None:
+        keys += [line for line in file.read_bytes().splitlines() if line]
+    if not keys:
+        raise InvalidConfigError("forget what?", hint="--key KEY, or --key-file FILE with one a line")
+    return keys
+
+
+def _wanted(topic: str, keys: list[bytes]) -> frozenset[bytes]:
+    from tidelog.store.topic_names import INTERNAL_TOPICS
+
+    if topic in INTERNAL_TOPICS:
+        raise InvalidTopicError(
+            "a topic that Kafka keeps for itself", found=topic, expected="a topic of records", hint="its keys are not yours"
+        )
+    return frozenset(keys)
+
+
+def _step(one: Any) -> dict[str, Any]:
+    what = f"{one.partition}: remove {counted(one.records, 'record')}, rewrite {counted(one.segments, 'segment')}"
+    return {"what": f"{what} ({format_size(one.bytes_before)})"} | place(one.partition) | _facts(one)
+
+
+def _facts(one: Any) -> dict[str, Any]:
+    facts = {"records": one.records, "segments": one.segments, "bytes_before": one.bytes_before, "bytes_after": one.bytes_after}
+    return facts | {"quoted_in_values": one.quoted_in_values, "quoted_elsewhere": one.quoted_elsewhere}
+
+
+def _print(done: Any, *, as_json: bool) -> None:
+    if not as_json:
+        for line in str(done).splitlines():
+            print_line(plain(line))
+        return
+    for one in done.partitions:
+        print_json({"type": "partition"} | place(one.partition) | _facts(one))
+    proof = {name: getattr(done.proof, name) for name in type(done.proof).__dataclass_fields__}
+    print_json({"type": "result", "command": "forget", "records": done.records, "proof": proof})

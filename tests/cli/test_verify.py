@@ -1,0 +1,127 @@
+"""`tidelog verify` and `tidelog stats`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import objects, run
+from tests.support.golden import GOLDEN
+from tests.support.small_stores import open_store
+from tidelog.record import BatchSettings, Compression, NewBatch
+
+BROKER = GOLDEN / "broker" / "data"
+TIME = 1_700_000_000_000
+FIRST = f"{0:020}.log"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Two partitions; the first has two segments, one of them compressed, and a tombstone."""
+    path = tmp_path / "store"
+    with open_store(path) as made:
+        topic = made.create_topic("emails", 2)
+        log = topic.log(0)
+        log.append(NewBatch([(b"k%d" % (number % 5), b"value", (), TIME + number) for number in range(20)]).encode())
+        log.roll()
+        rows = [(b"k%d" % number, b"x" * 100, (), TIME + 100) for number in range(7)]
+        log.append(NewBatch(rows, settings=BatchSettings(compression=Compression.ZSTD)).encode())
+        topic.append(None, key=b"k1", timestamp_ms=TIME + 200, partition=0)
+    return path
+
+
+def flip(file: Path, position: int) -> None:
+    data = bytearray(file.read_bytes())
+    data[position] ^= 1
+    file.write_bytes(data)
+
+
+def test_a_log_in_order(store: Path) -> None:
+    for path in (store, store / "emails-0", store / "emails-0" / FIRST, store / "tidelog.json"):
+        done = run("verify", path)
+        assert done.returncode == 0, done.stdout
+    assert run("verify", store).stdout == "verify: in order (level everything)\n"
+    assert run("verify", store, "--level", "records").stdout == "verify: in order (level records)\n"
+    assert objects("verify", store, "--level", "headers") == [
+        {"type": "result", "command": "verify", "level": "headers", "paths": 1, "is_sound": True, "errors": 0, "warnings": 0, "notes": 0}
+    ]
+
+
+@pytest.mark.leaves
+def test_damage_is_told_and_exit_code_1(store: Path) -> None:
+    file = store / "emails-0" / FIRST
+    flip(file, 100)
+    done = run("verify", store)
+    assert (done.returncode, done.stderr) == (1, "")
+    first, last = done.stdout.splitlines()
+    what = "the CRC of a batch does not match: its 20 records are not to be trusted [batch-crc; salvage]"
+    assert first == f"error: {file} at byte 0 (offset 19): {what}"
+    assert last == "verify: 1 error"
+    for path in (store / "emails-0", file):
+        done = run("verify", path, "--json")
+        found = [json.loads(line) for line in done.stdout.splitlines()]
+        assert done.returncode == 1
+        assert (found[0]["type"], found[0]["code"], found[0]["position"], found[0]["path"]) == ("finding", "batch-crc", 0, str(file))
+        assert (found[1]["type"], found[1]["errors"], found[1]["is_sound"]) == ("result", 1, False)
+    assert run("verify", store / "emails-1", store / "tidelog.json").returncode == 0
+    assert run("verify", store / "emails-1", file).returncode == 1
+    assert run("verify", store, "--level", "headers").returncode == 0  # nobody has asked for CRCs
+
+
+@pytest.mark.leaves
+def test_notes_are_no_trouble(store: Path) -> None:
+    (store / "emails-0" / f"{0:020}.log.deleted").write_bytes(b"")
+    done = run("verify", store)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "verify: 1 note")
+    assert "leftover-deleted" in done.stdout
+
+
+@pytest.mark.parametrize(("arguments", "what"), [(["{store}/nope"], "no such file"), (["{store}", "--level", "all"], "no such level")])
+def test_wrong_use(arguments: list[str], what: str, store: Path) -> None:
+    done = run("verify", *(argument.format(store=store) for argument in arguments))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert what in done.stderr
+    assert len(done.stderr.splitlines()) <= 2
+
+
+def test_stats_by_headers(store: Path) -> None:
+    done = run("stats", store)
+    assert (done.returncode, done.stderr) == (0, "")
+    header, first, second, total = done.stdout.splitlines()
+    assert header.split() == [
+        "TOPIC", "PARTITION", "RECORDS", "MARKERS", "BATCHES", "SIZE", "AVERAGE", "BATCH", "CODECS", "FIRST", "LAST",
+    ]  # fmt: skip
+    assert first.startswith("emails          0       28        0        3  ")
+    assert first.endswith("2 none, 1 zstd  2023-11-14T22:13:20.000Z  2023-11-14T22:13:20.200Z")
+    assert second.split()[:3] == ["emails", "1", "0"]
+    assert total.startswith("total: 28 records in 3 batches, ")
+    rows = objects("stats", store)
+    assert [row["type"] for row in rows] == ["partition", "partition", "result"]
+    size_bytes = sum(file.stat().st_size for file in (store / "emails-0").glob("*.log"))
+    assert (rows[0]["records"], rows[0]["size_bytes"], rows[0]["first_offset"], rows[0]["last_offset"]) == (28, size_bytes, 0, 27)
+    assert (rows[0]["codecs"], rows[0]["magics"], rows[0]["distinct_keys"]) == ({"none": 2, "zstd": 1}, {"2": 3}, None)
+    assert objects("stats", store / "emails-0")[0] == rows[0]
+    assert [row["base_offset"] for row in objects("stats", store, "emails", "--segments")[:-1]] == [0, 20, 0]
+
+
+def test_stats_by_records(store: Path) -> None:
+    [first, _, whole] = objects("stats", store, "emails", "--records")
+    assert (first["tombstones"], first["null_keys"], first["key_bytes"], first["value_bytes"]) == (1, 0, 56, 800)
+    assert first["distinct_keys"] == whole["distinct_keys"] == 7
+    assert "about 7 keys, 1 tombstones" in run("stats", store, "--records").stdout
+
+
+def test_stats_of_a_broker() -> None:
+    rows = {(row["topic"], row["partition"]): row["records"] for row in objects("stats", BROKER)[:-1]}
+    assert rows == {("again", 0): 10, ("emails", 0): 10, ("emails", 1): 0, ("emails", 2): 0, ("plain", 0): 10, ("profiles", 0): 10, ("profiles", 1): 0}  # fmt: skip # noqa: E501
+    assert objects("stats", BROKER, "__cluster_metadata")[0]["records"] > 50
+
+
+def test_a_delete_horizon_is_no_time_of_a_record(tmp_path: Path) -> None:
+    """What a header has for the first record's time is the horizon once a tombstone was kept: it was shown as a day in the future."""
+    with open_store(tmp_path) as made:
+        topic = made.create_topic("t", 1, {"cleanup.policy": "compact"})
+        topic.append(None, key=b"k", timestamp_ms=TIME)
+        made.compact("t", roll=True)
+    [row, _] = objects("stats", tmp_path, "t")
+    assert (row["records"], row["first_timestamp_ms"], row["last_timestamp_ms"]) == (1, None, TIME)

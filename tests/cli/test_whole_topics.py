@@ -1,0 +1,170 @@
+"""`export`, `table`, `copy`, `restore`, `forget` without Spark: what is written, that nothing is overwritten, what is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.commands import objects, run
+from tests.support.golden import GOLDEN
+from tests.support.logs import FakeClock
+from tests.support.small_stores import open_store, tree_of
+
+BROKER = GOLDEN / "broker" / "data"
+TIME = 1_700_000_000_000
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Ten records of four keys, one of which is deleted in the end."""
+    path = tmp_path / "store"
+    with open_store(path, clock=FakeClock(TIME + 1000)) as made:
+        topic = made.create_topic("emails", 1, {"retention.ms": 86_400_000})
+        for number in range(10):
+            topic.append(b"mail %d" % number, key=b"anna-%d" % (number % 4), timestamp_ms=TIME + number)
+        topic.append(None, key=b"anna-3", timestamp_ms=TIME + 10)
+    return path
+
+
+def changed(*arguments: str | Path) -> list[dict[str, Any]]:
+    done = run(*arguments, "--apply", "--json")
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_export(store: Path, tmp_path: Path) -> None:
+    done = run("export", store, "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{tmp_path}/out: 11 records in 1 files, ")
+    rows = pq.read_table(tmp_path / "out").to_pylist()
+    assert [(row["key"], row["value"], row["offset"]) for row in rows[:2]] == [(b"anna-0", b"mail 0", 0), (b"anna-1", b"mail 1", 1)]
+    lines = objects(
+        "export", store, "emails", "-o", tmp_path / "lines", "--format", "json", "--partition-by", "none", "--from", "3", "--to", "5"
+    )
+    assert [(line["type"], line["records"]) for line in lines] == [("file", 2), ("result", 2)]
+    text = (tmp_path / "lines" / lines[0]["path"]).read_text()
+    assert [json.loads(line) for line in text.splitlines()] == objects("cat", store, "emails", "--from", "3", "--to", "5")
+    before = tree_of(tmp_path)
+    done = run("export", store, "-o", tmp_path / "out")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert tree_of(tmp_path) == before
+
+
+def test_table(store: Path) -> None:
+    assert run("table", store, "emails").stdout == "anna-0\tmail 8\nanna-1\tmail 9\nanna-2\tmail 6\n"
+    assert {row["key"]: row["value"] for row in objects("table", store, "emails", "--as-of", "2")} == {
+        "anna-0": "mail 0", "anna-1": "mail 1", "anna-2": "mail 2",
+    }  # fmt: skip
+    [row] = objects("-q", "table", store / "emails-0", "--as-of", f"@{TIME}")
+    assert row == {"type": "row", "topic": "emails", "key": "anna-0", "value": "mail 0"}
+    with open_store(store) as made:
+        made.topic("emails").alter({"cleanup.policy": "compact"})
+        made.compact("emails", roll=True)
+    done = run("table", store, "emails", "--as-of", "2")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert run("table", store, "emails", "--as-of", "2", "--allow-incomplete").returncode == 0
+    assert run("table", store, "emails").stdout == "anna-0\tmail 8\nanna-1\tmail 9\nanna-2\tmail 6\n"
+
+
+def test_copy(store: Path, tmp_path: Path) -> None:
+    before = tree_of(store)
+    done = run("copy", store, "-o", tmp_path / "all")
+    assert done.returncode == 0, done.stderr
+    assert objects("cat", tmp_path / "all", "emails") == objects("cat", store, "emails")
+    [*_, result] = objects("copy", store, "emails", "-o", tmp_path / "some", "--key", "anna-1", "--key", "anna-2")
+    assert (result["type"], result["command"], result["records"]) == ("result", "copy", 5)
+    assert {row["key"] for row in objects("cat", tmp_path / "some", "emails")} == {"anna-1", "anna-2"}
+    objects("copy", store, "-o", tmp_path / "regex", "--key-regex", "-[03]$")
+    assert {row["key"] for row in objects("cat", tmp_path / "regex", "emails")} == {"anna-0", "anna-3"}
+    objects("copy", store, "-o", tmp_path / "part", "--until-offset", "emails-0=4")
+    assert [row["offset"] for row in objects("cat", tmp_path / "part", "emails")] == [0, 1, 2, 3]
+    objects("-q", "copy", store, "-o", tmp_path / "then", "--until", f"@{TIME + 2}")
+    assert [row["offset"] for row in objects("cat", tmp_path / "then", "emails")] == [0, 1]
+    for path in ("all", "some", "regex", "part", "then"):
+        assert run("verify", tmp_path / path).returncode == 0
+    there = tree_of(tmp_path)
+    assert run("copy", store, "-o", tmp_path / "all").returncode == 3
+    assert tree_of(tmp_path) == there
+    assert tree_of(store) == before
+
+
+def test_copy_of_a_brokers_directory_has_its_settings(tmp_path: Path) -> None:
+    assert run("copy", BROKER, "-o", tmp_path / "new").returncode == 0
+    [setting] = objects("config", "get", tmp_path / "new", "emails", "retention.ms")
+    assert (setting["value"], setting["source"]) == ("172800000", "tidelog.json")
+    assert len(objects("cat", tmp_path / "new", "emails")) == 10
+
+
+@pytest.mark.leaves
+def test_restore(store: Path, tmp_path: Path) -> None:
+    log = store / "emails-0" / f"{0:020}.log"
+    log.write_bytes(log.read_bytes() + b"torn")
+    [partition, result] = objects("restore", store, "-o", tmp_path / "new")
+    assert (partition["records"], len(partition["cuts"]), result["records"]) == (11, 1, 11)
+    assert run("verify", tmp_path / "new").returncode == 0
+    assert len(objects("cat", tmp_path / "new", "emails")) == 11
+
+
+@pytest.mark.leaves
+def test_restore_of_what_is_damaged_inside(store: Path, tmp_path: Path) -> None:
+    with open_store(store, clock=FakeClock(TIME + 1000)) as made:
+        made.log("emails", 0).roll()
+        made.topic("emails").append(b"late", key=b"k", timestamp_ms=TIME)
+    log = store / "emails-0" / f"{0:020}.log"
+    data = bytearray(log.read_bytes())
+    data[100] ^= 1
+    log.write_bytes(data)
+    done = run("restore", store, "-o", tmp_path / "new")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert not (tmp_path / "new").exists()
+    done = run("restore", store, "-o", tmp_path / "new", "--damage", "cut")
+    assert done.returncode == 0, done.stderr
+    assert "bytes from byte 80 on were cut" in done.stdout
+    assert len(objects("cat", tmp_path / "new", "emails")) == 1
+
+
+def test_forget(store: Path, tmp_path: Path) -> None:
+    before = tree_of(store)
+    done = run("forget", store, "emails", "--key", "anna-1")
+    assert (done.returncode, done.stderr) == (0, "nothing was changed; --apply does it\n")
+    size = (store / "emails-0" / f"{0:020}.log").stat().st_size
+    assert done.stdout == f"  emails-0: remove 3 records, rewrite 1 segment ({size} B)\nforget: 3 records of 1 key\n"
+    assert tree_of(store) == before
+    (tmp_path / "keys").write_text("anna-1\nanna-2\n")
+    *_, partition, result = changed("forget", store, "emails", "--key-file", tmp_path / "keys")
+    assert (partition["type"], partition["records"]) == ("partition", 5)
+    assert (result["type"], result["records"], result["proof"]["occurrences"]) == ("result", 5, 0)
+    assert {row["key"] for row in objects("cat", store, "emails")} == {"anna-0", "anna-3"}
+    assert b"anna-1" not in b"".join(file.read_bytes() for file in store.rglob("*.log"))
+    assert run("forget", store, "emails", "--key", "anna-1", "--apply").stdout == "forget: nothing to do\n"
+    assert run("verify", store).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["export", "{store}"], "export to where?"),
+        (["export", "{store}", "nope", "-o", "{store}/../x"], "no topic 'nope'"),
+        (["export", "{store}", "-o", "{store}/../x", "--format", "xml"], "format"),
+        (["export", "{store}", "-o", "{store}/x"], "lies in the directory that is read"),
+        (["export", "{store}/emails-0", "-o", "{store}/../x"], "whole topics"),
+        (["copy", "{store}"], "copy to where?"),
+        (["copy", "{store}", "-o", "{store}/../x", "--until-offset", "emails=3"], "not a place"),
+        (["copy", "{store}", "-o", "{store}/../x", "--until", "2h", "--until-offset", "emails-0=3"], "two ways to say it"),
+        (["copy", "{store}", "-o", "{store}/../x", "--key", "a", "--key-regex", "b"], "two ways to say it"),
+        (["copy", "{store}", "-o", "{store}/../x", "--key-regex", "("], "not a regular expression"),
+        (["restore", "{store}", "-o", "{store}/../x", "--damage", "keep"], "no such way with damage"),
+        (["table", "{store}"], "which topic?"),
+        (["forget", "{store}", "emails"], "forget what?"),
+        (["forget", "{store}", "__consumer_offsets", "--key", "k"], "a topic that Kafka keeps for itself"),
+        (["ingest", "{store}", "emails", "/nowhere.csv"], "no such file"),
+    ],
+)
+def test_wrong_use(arguments: list[str], what: str, store: Path) -> None:
+    before = tree_of(store.parent)
+    done = run(*(argument.format(store=store) for argument in arguments))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert what in done.stderr
+    assert tree_of(store.parent) == before
