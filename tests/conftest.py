@@ -3,21 +3,32 @@
 Tests work in memory where there is room: what they wait for most is the disk, and none of them learns anything from it. Whether a write
 is durable is asked of disks that note what was synced; a killed process leaves in memory what it leaves on disk.
 
+HYPOTHESIS_PROFILE=thorough looks further than every test run can.
+
 Every log that a test closes is verified at its end; who damages one on purpose says so with a mark. Out of reach are logs that were not
 closed, or failed before, and directories that are gone by then: those of Hypothesis are looked at when they are closed.
 """
 
 import os
 import shutil
+import signal
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.verified import assert_verified
 from tidelog.log.maintenance import Maintenance
+
+settings.register_profile("default", max_examples=40, derandomize=True, deadline=None, database=None)
+settings.register_profile(
+    "thorough", max_examples=3000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 MEMORY = Path("/dev/shm")  # noqa: S108
 MEMORY_NEEDED = 2 << 30
@@ -31,6 +42,10 @@ def has_room(memory: Path) -> bool:
         return False
     return shutil.disk_usage(memory).free >= MEMORY_NEEDED and not os.statvfs(memory).f_flag & os.ST_NOEXEC
 
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    # A shell starts what it puts into the background so, and processes that tests interrupt would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if "TMPDIR" not in os.environ and has_room(MEMORY):
     os.environ["TMPDIR"] = str(MEMORY)

@@ -1,8 +1,10 @@
 """Crash images and kills in large numbers: `python -m tests.crash.long_run --images 270000 --kills 1000 --jobs 2 --seed 0`.
 
 First everything on the fixed list, whatever its size: all workloads with more kinds of damage than `make test` has, each once more as a
-crash while a crash is recovered from; the same with flushing weakened; repairs and salvages that are cut off. Then workloads drawn by lot
-until there were enough images; then the kills. Of the images some are also read by a reader, verified and salvaged (`crash_looks`).
+crash while a crash is recovered from; the same with flushing weakened; repairs and salvages that are cut off; compaction; transactions.
+Then workloads drawn by lot until there were enough images; then the kills: every tenth of a process that compacts, every tenth of one that
+does transactions, and a fifth as many again, in one directory, of one that consumes, transforms and produces exactly once. Of the images
+some are also read by a reader, verified and salvaged (`crash_looks`).
 
 Each process takes every n-th workload. The first violation ends all of them with exit code 1: the seed, and the directory as it was before
 it was opened, are named.
@@ -27,10 +29,15 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+from tests.support import crash_transaction_check as transactions
+from tests.support.compacted import LARGE_MAP, SMALL_MAP, TINY_MAP
+from tests.support.compaction_kill import Compactors, compaction_kill_round
 from tests.support.crash_check import CrashViolationError, Tally
+from tests.support.crash_compaction import check_story
 from tests.support.crash_images import FEW, FEWER, Bounds, materialise, scratch_directory
 from tests.support.crash_kill import Writers, kill_round
 from tests.support.crash_repair import MORE_REPAIRS, MORE_SALVAGES, REPAIRS, SALVAGES, check_repair, check_salvage
+from tests.support.crash_transactions import STORIES
 from tests.support.crash_workloads import (
     FAULTY,
     LONG_MAX,
@@ -44,8 +51,14 @@ from tests.support.crash_workloads import (
     random_workload,
     weak,
 )
+from tests.support.transaction_kill import Transactors, exactly_once, transaction_kill_round
 
 MORE = Bounds(tears=6, zeroed=4, data_prefixes=3, name_prefixes=8, samples=40)
+COMPACTING_EVERY = TRANSACTING_EVERY = 10
+TRANSFORMING_EVERY = 5
+RECORDS_A_KILL = 300
+TRANSACTIONS_ONE_OF = 4
+"""So many of the images are looked at: a store of many logs takes its time to open."""
 SECOND_CRASHES = 2
 """So many images of a workload are opened while the power may go again; one where flushing was weakened."""
 
@@ -81,6 +94,13 @@ def fixed_tasks() -> Iterator[Task]:
         yield Task(f"repair: {case.name}", partial(check_repair, case, bounds=MORE))
     for case in (*SALVAGES, *MORE_SALVAGES):
         yield Task(f"salvage: {case.name}", partial(check_salvage, case, bounds=MORE))
+    for memory in (TINY_MAP, SMALL_MAP, LARGE_MAP):
+        for delay_ms in (0, 60_000):
+            yield Task(f"compaction: {memory} bytes for keys, {delay_ms} ms", partial(check_story, memory, delay_ms, bounds=FEWER))
+    for story in STORIES:
+        yield Task(f"transactions: {story.name}", partial(transactions.check_story, story, bounds=FEWER, every=TRANSACTIONS_ONE_OF))
+        again = partial(transactions.check_second_crash, story, bounds=FEWER, count=SECOND_CRASHES, every=TRANSACTIONS_ONE_OF)
+        yield Task(f"transactions, a second crash: {story.name}", again)
 
 
 def drawn_tasks(seed: int) -> Iterator[Task]:
@@ -142,21 +162,39 @@ class Job:
 
     def run_kills(self) -> int:
         """This job's rounds."""
-        draw = Random(f"{self.seed} {self.number}")
         rounds = len(range(self.number, self.kills, self.count))
+        compacting, transacting = rounds // COMPACTING_EVERY, rounds // TRANSACTING_EVERY
+        with Writers() as writers:
+            failed = self._kill(rounds - compacting - transacting, partial(kill_round, writers), "kills")
+        if not failed and compacting:
+            with Compactors() as compactors:
+                failed = self._kill(compacting, partial(compaction_kill_round, compactors), "kills while it compacts")
+        if not failed and transacting:
+            with Transactors() as transactors:
+                failed = self._kill(transacting, partial(transaction_kill_round, transactors), "kills in transactions")
+        transforming = self.kills // TRANSFORMING_EVERY
+        if not failed and transforming and self.number == 0:
+            with Transactors() as transactors:
+                once = partial(exactly_once, transactors, kills=transforming, records=transforming * RECORDS_A_KILL)
+                failed = self._kill(1, once, f"directory with {transforming} kills of one that consumes and produces")
+        return failed
+
+    def _kill(self, rounds: int, kill: Callable[[Path, Random], list[str]], what: str) -> int:
+        """Some rounds of one kind: 1 if there is a violation."""
+        draw = Random(f"{self.seed} {self.number}")
         if not rounds:
             return 0
-        with scratch_directory() as scratch, Writers() as writers:
+        with scratch_directory() as scratch:
             for number in range(rounds):
                 root = scratch / str(number)
-                faults = kill_round(writers, root, draw)
+                faults = kill(root, draw)
                 if faults:
                     kept = tempfile.mkdtemp(prefix="tidelog-violation-")
                     shutil.copytree(root, f"{kept}/log")
-                    say(f"VIOLATION in round {number} of the kills, seed {self.seed}, the directory: {kept}/log\n" + "\n".join(faults))
+                    say(f"VIOLATION in round {number} of the {what}, seed {self.seed}, the directory: {kept}/log\n" + "\n".join(faults))
                     return 1
                 shutil.rmtree(root)
-        say(f"{rounds:9,} kills, {time.monotonic() - self.began:5.0f} s: nothing acknowledged is missing")
+        say(f"{rounds:9,} {what}, {time.monotonic() - self.began:5.0f} s: nothing acknowledged is missing")
         return 0
 
 
@@ -177,7 +215,7 @@ def run_jobs(jobs: list[Job]) -> int:
             if any(process.exitcode for process in processes):
                 return 1
             running = [process for process in running if process.exitcode is None]
-        return 0
+        return int(any(process.exitcode for process in processes))  # the last one may have ended between the two looks above
     finally:
         for process in processes:
             process.terminate()

@@ -6,14 +6,15 @@ with flushing weakened, where each moment has many times the images.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.support.crash_check import check_recording, open_image
-from tests.support.crash_images import FEWER, killed_image, materialise, scratch_directory
+from tests.support.crash_images import FEWEST, killed_image, materialise, scratch_directory
 from tests.support.crash_model import Model
 from tests.support.crash_session import PARTITION, Session
 from tests.support.crash_workloads import (
@@ -40,14 +41,39 @@ def scratch() -> Iterator[Path]:
         yield directory
 
 
+LONG = {
+    *(
+        "runs",
+        "leader_epochs",
+        "truncate_then_append file.delete.delay.ms=60000",
+        "truncate_after_checkpoint",
+        "truncate_fully_after_deletion",
+    ),
+    *("truncate_below_the_start", "delete_records_then_truncate", "delete_some_and_checkpoint file.delete.delay.ms=60000"),
+    *("replace_two_by_one", "replace_by_two file.delete.delay.ms=60000", "single_appends_and_rolls flush.messages=max"),
+    *("transactions_and_reopening", "transactions_are_truncated", "transactions_are_deleted"),
+    *("leader_epochs flush.messages=5", "close_and_reopen flush.messages=5", "as_a_follower flush.messages=max"),
+    *("delete_records", "replace_one", "truncate_fully", "many_threads"),
+}
+"""By name: these are for `make slow`."""
+
+
 def by_name(workload: Workload) -> str:
     return workload.name.replace(str(LONG_MAX), "max")
 
 
+def marked(workloads: Iterable[Workload]) -> list[ParameterSet]:
+    return [pytest.param(one, marks=[pytest.mark.slow] * (by_name(one) in LONG)) for one in workloads]
+
+
+def marked_seeds(count: int, quick: int) -> list[ParameterSet]:
+    return [pytest.param(seed, marks=[pytest.mark.slow] * (seed >= quick)) for seed in range(count)]
+
+
 # The one that is cut off while a crash is recovered from is left out here.
-@pytest.mark.parametrize("workload", [*PLAIN[:6], *PLAIN[7:]], ids=by_name)
+@pytest.mark.parametrize("workload", marked([*PLAIN[:6], *PLAIN[7:]]), ids=by_name)
 def test_nothing_acknowledged_is_lost_and_nothing_else_appears(workload: Workload, scratch: Path) -> None:
-    tally = check_workload(workload, scratch, FEWER)
+    tally = check_workload(workload, scratch, FEWEST)
     assert tally.opened > 50
     assert tally.read > 10
     assert tally.salvaged > 0
@@ -55,47 +81,47 @@ def test_nothing_acknowledged_is_lost_and_nothing_else_appears(workload: Workloa
 
 @pytest.mark.parametrize("workload", FAULTY, ids=by_name)
 def test_what_was_rolled_back_harms_nobody(workload: Workload, scratch: Path) -> None:
-    check_workload(workload, scratch, FEWER)
+    check_workload(workload, scratch, FEWEST)
 
 
-@pytest.mark.parametrize("workload", [workload for workload in PRODUCERS if not workload.settings], ids=by_name)
+@pytest.mark.parametrize("workload", marked(workload for workload in PRODUCERS if not workload.settings), ids=by_name)
 def test_producers_may_send_again_and_open_transactions_are_open(workload: Workload, scratch: Path) -> None:
-    tally = check_workload(workload, scratch, FEWER)
+    tally = check_workload(workload, scratch, FEWEST)
     assert tally.opened > 50
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", marked_seeds(2, 1))
 def test_calls_of_producers_drawn_by_lot(seed: int, scratch: Path) -> None:
-    check_workload(random_producers(seed), scratch, FEWER)
+    check_workload(random_producers(seed), scratch, FEWEST)
 
 
-@pytest.mark.parametrize("workload", THREADED, ids=by_name)
+@pytest.mark.parametrize("workload", marked(THREADED), ids=by_name)
 def test_threads_that_share_a_sync(workload: Workload, scratch: Path) -> None:
-    check_workload(workload, scratch, FEWER)
+    check_workload(workload, scratch, FEWEST)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", marked_seeds(4, 2))
 def test_calls_drawn_by_lot(seed: int, scratch: Path) -> None:
-    check_workload(random_workload(seed), scratch, FEWER)
+    check_workload(random_workload(seed), scratch, FEWEST)
 
 
-@pytest.mark.parametrize("workload", [weak(PLAIN[number], 5) for number in (0, 3, 5)], ids=by_name)
+@pytest.mark.parametrize("workload", marked(weak(PLAIN[number], 5) for number in (0, 3, 5)), ids=by_name)
 def test_five_messages_a_flush_lose_four_at_most(workload: Workload, scratch: Path) -> None:
-    check_workload(workload, scratch, FEWER)
+    check_workload(workload, scratch, FEWEST)
 
 
-@pytest.mark.parametrize("workload", [weak(PLAIN[number], LONG_MAX) for number in (2, 4, 9)], ids=by_name)
+@pytest.mark.parametrize("workload", marked(weak(PLAIN[number], LONG_MAX) for number in (2, 4, 9)), ids=by_name)
 def test_without_flushing_nothing_appears_that_was_not_appended(workload: Workload, scratch: Path) -> None:
-    check_workload(workload, scratch, FEWER)
+    check_workload(workload, scratch, FEWEST)
 
 
-@pytest.mark.parametrize("workload", [PLAIN[0], PLAIN[6], PLAIN[-1], weak(PLAIN[0], LONG_MAX)], ids=by_name)
+@pytest.mark.parametrize("workload", marked([PLAIN[0], PLAIN[6], PLAIN[-1], weak(PLAIN[0], LONG_MAX)]), ids=by_name)
 def test_a_crash_while_a_crash_is_recovered_from(workload: Workload, scratch: Path) -> None:
-    check_second_crash(workload, scratch, FEWER, count=2)
+    check_second_crash(workload, scratch, FEWEST, count=2)
 
 
 def test_a_crash_while_transactions_are_recovered(scratch: Path) -> None:
-    check_second_crash(PRODUCERS[1], scratch, FEWER, count=1)
+    check_second_crash(PRODUCERS[1], scratch, FEWEST, count=1)
 
 
 def test_a_crash_while_damage_is_cut_out_as_kafka_does(scratch: Path) -> None:
@@ -114,7 +140,7 @@ def test_a_crash_while_damage_is_cut_out_as_kafka_does(scratch: Path) -> None:
     disk = RecordingDisk(root)
     Session(root, disk, settings).close()
     model = Model(LONG_MAX, found.batches, found.start, found.end, found.end, found.end, attempted=attempted_in(recording))
-    check_recording(disk.recording(), model, settings, scratch, bounds=FEWER)
+    check_recording(disk.recording(), model, settings, scratch, bounds=FEWEST)
 
 
 def test_indexes_are_durable_that_nobody_builds_again(scratch: Path) -> None:

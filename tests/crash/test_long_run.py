@@ -1,5 +1,7 @@
 """`make crash` itself: it ends well where all is well, and says so where it is not."""
 
+import multiprocessing
+import os
 import re
 import tempfile
 from collections.abc import Iterator
@@ -46,3 +48,32 @@ def test_a_sync_that_is_left_out_is_a_violation(capfd: pytest.CaptureFixture[str
     found = re.search(r"VIOLATION in '.*', seed 7, the directory before it was opened: (\S+)/log\ncut after", told)
     assert found is not None, told
     assert (Path(found[1]) / "log" / "t-0").is_dir()
+
+
+class EndsBetweenTwoLooks:
+    """A process that has failed, but that is not known yet at the first look."""
+
+    def __init__(self) -> None:
+        self.sentinel, writing = os.pipe()
+        os.close(writing)
+        self.looks = 0
+
+    @property
+    def exitcode(self) -> int | None:
+        self.looks += 1
+        return None if self.looks == 1 else 1
+
+    def start(self) -> None:
+        pass
+
+    def terminate(self) -> None:
+        pass
+
+    def join(self) -> None:
+        os.close(self.sentinel)
+
+
+def test_a_violation_of_the_process_that_ends_last_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = long_run.Job(0, 1, 0, 0, 0, multiprocessing.Value("q", 0), 0.0)
+    monkeypatch.setattr(multiprocessing.get_context("fork"), "Process", lambda target: EndsBetweenTwoLooks(), raising=False)
+    assert long_run.run_jobs([job]) == 1

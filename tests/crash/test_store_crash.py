@@ -48,6 +48,7 @@ def test_a_topic_is_created_altered_and_deleted(directories: int, scratch: Path)
     session.store.close()
 
 
+@pytest.mark.slow
 def test_a_name_that_comes_again_and_again(scratch: Path) -> None:
     session = session_in(scratch, 1)
     session.create("b")

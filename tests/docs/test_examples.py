@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\s*prints\s*```text\n(.*?)^```)?", re.DOTALL | re.MULTILINE)
 DAMAGE = {"repair.md", "verify.md"}
 """Pages that show what to do about it."""
@@ -30,11 +30,4 @@ def test_example(code: str, printed: str | None, tmp_path: Path, monkeypatch: py
 
 
 def test_examples_were_found() -> None:
-    assert len(EXAMPLES) >= 7
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
-        if not target.startswith("https://"):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    assert len(EXAMPLES) >= 30

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from tests.support.mutations import mutated_buffer
+from tests.support.retained import retain
 from tidelog.errors import TidelogError
 from tidelog.record import (
     COLUMNS,
@@ -63,9 +64,9 @@ VIEW_FIELDS = (
 )
 VIEW_PROPERTIES = ("next_offset", "last_sequence", "compression", "timestamp_type", "is_transactional", "is_control", "delete_horizon_ms")
 
-STAGES = ("views", "retain", "count", "columns", "checked columns", "some columns")
+STAGES = ("views", "retain", "compact", "count", "columns", "checked columns", "some columns")
 # How often each is chosen when only one is; the last is none of them. Columns cost four times what the rest does.
-WEIGHTS = (10, 15, 5, 10, 7, 8, 45)
+WEIGHTS = (10, 12, 6, 5, 10, 7, 8, 42)
 
 Batch = RecordBatch | LegacyBatch
 
@@ -101,6 +102,10 @@ def feed(data: bytes, *, every_stage: bool = True) -> bool:
             if found is not None:
                 _check_control(batch, found)
                 _check_retain(batch, found, rng)
+    if "compact" in stages:
+        for batch, found in zip(batches, records, strict=True):
+            if isinstance(batch, RecordBatch) and not batch.attributes & 7:
+                _check_compact(batch, found, rng)
     if "count" in stages:
         count = _attempt(count_records, buffer)
         if is_read:
@@ -233,6 +238,38 @@ def _check_retain(batch: Batch, records: list[Record], rng: random.Random) -> No
     found = [record for copy in read_batches(out) for record in _records(copy)]
     kept = [record for record, is_kept in zip(records, keep, strict=True) if is_kept]
     _same("kept records", [_facts(record) for record in found], [_facts(record) for record in kept])
+
+
+def _check_compact(batch: RecordBatch, records: list[Record] | None, rng: random.Random) -> None:
+    """The inner loop of compaction over a plain batch: what `retain_records` gives, by flags and by bits."""
+    buffer = exact_view(batch.to_bytes())
+    horizon = rng.choice((0, 1_700_000_000_000, 2**62))
+    keep = [rng.random() < 0.6 for _ in records or ()]
+    keep_empty = rng.random() < 0.5
+    by_flags = _attempt(lambda: retain(buffer, keep=keep, keep_empty=[keep_empty], new_horizon=horizon))
+    first = batch.base_offset
+    end = min(first + rng.choice((0, 1, 8, 100)), 2**63 - 1)
+    survivors = [offset for offset in range(first, end) if rng.random() < 0.6]
+    latest_offset, counts_all = rng.choice((end - 1, 2**62)), rng.random() < 0.5
+    _attempt(
+        lambda: retain(
+            buffer,
+            survivors=survivors,
+            first=first,
+            end=end,
+            latest_offset=latest_offset,
+            counts_all=counts_all,
+            keep_empty=[keep_empty],
+            new_horizon=horizon,
+        )
+    )
+    if records is None:
+        _same("compaction refuses what cannot be read", by_flags is None or by_flags[1]["DONE"] == 0, True)
+        return
+    stays = [record for record, is_kept in zip(records, keep, strict=True) if is_kept]
+    stamped = horizon if any(record.value is None for record in stays) else None
+    expected = retain_records(batch, keep, delete_horizon_ms=stamped, keep_empty=keep_empty)
+    _same("what compaction keeps", by_flags is not None and by_flags[0], expected)
 
 
 def _facts(record: Record) -> tuple[Any, ...]:

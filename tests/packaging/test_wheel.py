@@ -28,7 +28,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The sources alone, without anything that was compiled in place."""
     copy = tmp_path_factory.mktemp("tree") / "tidelog"
     copy.mkdir()
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "NOTICE"):
         shutil.copy(ROOT / name, copy)
     shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("*.so", "*.c", "__pycache__", "*.egg-info"))
     yield copy
@@ -49,12 +49,13 @@ def only_wheel(folder: Path) -> Path:
 
 def test_a_wheel_works_in_an_empty_environment(tree: Path, tmp_path: Path) -> None:
     # As the documentation of `build` says: an sdist first, the wheel from it, in an isolated environment.
-    built = run(sys.executable, "-m", "build", "--outdir", tmp_path / "dist", cwd=tree, TIDELOG_REQUIRE_KERNEL="1")
+    built = run(sys.executable, "-m", "build", "--outdir", tmp_path / "dist", cwd=tree, TIDELOG_REQUIRE_KERNEL="1", TIDELOG_OPTIMIZE="0")
     assert built.returncode == 0, built.stdout + built.stderr
     wheel = only_wheel(tmp_path / "dist")
     names = zipfile.ZipFile(wheel).namelist()
     assert any(name.startswith("tidelog/record/kernel/records.") and name.endswith((".so", ".pyd")) for name in names)
     assert {"tidelog/py.typed", "tidelog/record/kernel/records.py", "tidelog/record/kernel/records.pxd"} <= set(names)
+    assert {Path(name).name for name in names if ".dist-info/licenses/" in name} == {"LICENSE", "NOTICE"}
 
     assert run(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path).returncode == 0
     python = tmp_path / "venv" / "bin" / "python"

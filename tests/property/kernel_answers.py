@@ -7,7 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from tests.support.retained import exact, retain
 from tests.support.strategies import Model
+from tidelog.compaction.offset_map import OffsetMap
 from tidelog.errors import TidelogError
 from tidelog.record import (
     COLUMNS,
@@ -42,6 +44,7 @@ def answers_to_model(model: Model) -> Answers:
         ("columns", bytes(BatchEncoder(model.settings, base_offset=model.base_offset).encode_arrow(table))),
         ("siphash128", siphash128(keys, bytes(range(16))).tobytes()),
         ("murmur2", murmur2(keys).tobytes()),
+        ("offset map", offset_map_of(keys)),
         *answers_to_buffer(encoded),
         *[
             (f"retained {index}", retain_records(batch, [number % 2 == 0 for number in range(batch.count)], delete_horizon_ms=horizon))
@@ -49,6 +52,17 @@ def answers_to_model(model: Model) -> Answers:
             for horizon in (None, 5)
         ],
     ]
+
+
+def offset_map_of(keys: list[bytes | None]) -> Any:
+    """Put the keys into a small map under a given secret, and ask it for them."""
+    data = b"".join(key or b"" for key in keys)
+    lengths = [-1 if key is None else len(key) for key in keys]
+    starts = [sum(max(0, length) for length in lengths[:index]) for index in range(len(lengths))]
+    offset_map = OffsetMap(24 * 7, secret=bytes(range(16)))
+    taken = offset_map.put(data, starts, lengths, range(1 << 33, (1 << 33) + len(keys)))
+    survivors = offset_map.survivors(1 << 33, (1 << 33) + len(keys)).tobytes()
+    return taken, offset_map.entries, offset_map.get(data, starts, lengths).tolist(), survivors
 
 
 def answers_to_buffer(buffer: bytes) -> Answers:
@@ -64,7 +78,19 @@ def answers_to_buffer(buffer: bytes) -> Answers:
     def columns() -> Any:
         return [batch.to_pydict() for batch in iter_arrow(buffer, COLUMNS, check_crcs=False)]
 
-    return [(function.__name__, _answer(function)) for function in (headers, records, columns)]
+    def compacted() -> Any:
+        plain = [batch for batch in read_batches(buffer) if batch.magic == 2 and batch.attributes & 7 == 0]
+        answers = []
+        for batch in plain:
+            first = batch.base_offset
+            end = min(first + 40, (1 << 63) - 1)
+            survivors = range(first, end, 3)
+            source = exact(batch.to_bytes())
+            answers.append(retain(source, survivors=survivors, first=first, end=end, latest_offset=end - 1, keep_empty=[True]))
+            answers.append(retain(source, keep=[number % 3 > 0 for number in range(max(0, min(1000, batch.count)))], new_horizon=1 << 40))
+        return answers
+
+    return [(function.__name__, _answer(function)) for function in (headers, records, columns, compacted)]
 
 
 def _answer(function: Callable[[], Any]) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,8 +17,8 @@ from tests.support.logs import TIME, FakeClock, QuietDisk
 from tidelog.disk.file_pool import FilePool
 from tidelog.record import NewBatch, Record, partitions_for_keys
 from tidelog.record.kernel.header_list import encode_headers
+from tidelog.record.kernel.single_batch import encode_single
 from tidelog.store import Store, Topic
-from tidelog.store.single_record import encode_single
 
 HEADERS = st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5)), max_size=3).map(tuple)
 BYTES = st.none() | st.binary(max_size=300)
@@ -29,7 +30,7 @@ CODECS = st.sampled_from([None, "none", "gzip", "snappy", "lz4", "zstd"])
 @given(BYTES, BYTES, HEADERS, st.integers(-1, 2**63 - 1))
 def test_one_record_is_encoded_as_by_the_encoder(key: Any, value: Any, headers: Any, timestamp_ms: int) -> None:
     expected = NewBatch([(key, value, headers, timestamp_ms)]).encode()
-    assert encode_single(key, value, encode_headers(headers, 0), timestamp_ms) == expected
+    assert encode_single(crc32c, key, value, encode_headers(headers, 0), timestamp_ms, 0, -1) == expected
 
 
 def _append(topic: Topic, rows: list[Any], **_: Any) -> None:

@@ -1,4 +1,4 @@
-"""Everything at once, for a while: writers, readers, followers, retention and topic changes on one store.
+"""Everything at once, for a while: writers, readers, followers, retention, compaction and topic changes on one store.
 
 Run by `make soak` (ten minutes) and, for a minute, by `make test`. At the end nothing acknowledged is missing where nothing may be deleted,
 `verify` is silent, and memory and open files are where they were when the store had settled in.
@@ -25,10 +25,21 @@ CONFIG = {
     "log.flush.offset.checkpoint.interval.ms": 300,
     "log.flush.start.offset.checkpoint.interval.ms": 300,
     "replica.high.watermark.checkpoint.interval.ms": 250,
+    "log.cleaner.backoff.ms": 100,
+    "log.cleaner.threads": 2,
+    "log.cleaner.dedupe.buffer.size": 4 << 20,
 }
 KEPT = {"internal.segment.bytes": 200_000, "segment.index.bytes": 4096}
 SHORT = {"internal.segment.bytes": 30_000, "segment.index.bytes": 4096, "retention.bytes": 100_000, "file.delete.delay.ms": 300}
 WEAK = {**KEPT, "flush.messages": 1000, "flush.ms": 50}
+LATEST = {
+    "cleanup.policy": "compact",
+    "internal.segment.bytes": 50_000,
+    "segment.index.bytes": 4096,
+    "min.cleanable.dirty.ratio": 0.1,
+    "delete.retention.ms": 500,
+    "file.delete.delay.ms": 100,
+}
 SETTLED = 0.3
 """The share of the time after which memory and open files are looked at for the first time."""
 MAX_GROWTH_BYTES = 48 << 20
@@ -50,6 +61,8 @@ class Soak:
         self.done: dict[str, int] = {}
         self.written: dict[tuple[str, int], dict[int, bytes]] = {}
         """Acknowledged records of the topics that keep everything, by topic and partition."""
+        self.latest: dict[bytes, bytes | None] = {}
+        """The last value of each key of the topic that is compacted; a worker has keys of its own."""
         self._lock = threading.Lock()
 
     def run(self, seconds: float) -> None:
@@ -57,6 +70,7 @@ class Soak:
         self.store.create_topic("kept", 2, KEPT)
         self.store.create_topic("weak", 2, WEAK)
         self.store.create_topic("short", 2, SHORT)
+        self.store.create_topic("latest", 2, LATEST)
         work: list[Callable[[random.Random], None]] = [
             self.append,
             self.append,
@@ -67,6 +81,10 @@ class Soak:
             self.follow,
             self.change_topics,
             self.alter,
+            self.update,
+            self.update,
+            self.read_latest,
+            self.compact,
         ]
         threads = [threading.Thread(target=self._work, args=(job, number), daemon=True) for number, job in enumerate(work)]
         for thread in threads:
@@ -188,6 +206,31 @@ class Soak:
         assert self.store.metrics()
         time.sleep(0.1)
 
+    def update(self, source: random.Random) -> None:
+        """Keys get other values, and are deleted."""
+        topic, mine = self.store.topic("latest"), str(threading.get_ident()).encode()
+        with topic.writer(linger_ms=1) as writer:
+            for _ in range(100):
+                key = b"%s-%d" % (mine, source.randrange(200))
+                self.latest[key] = value = None if source.random() < 0.2 else source.randbytes(source.randrange(150))
+                writer.append(value, key=key)
+
+    def read_latest(self, source: random.Random) -> None:
+        """What is compacted, from anywhere: offsets go up, whatever happens underneath."""
+        log = self.store.log("latest", source.randrange(2))
+        last = source.randrange(log.log_end_offset + 1)
+        for record in log.read(last):
+            assert record.offset >= last
+            last = record.offset + 1
+            if self.stop.is_set():
+                return
+
+    def compact(self, source: random.Random) -> None:
+        """At once, beside the cleaner's threads."""
+        result = self.store.compact("latest", dry_run=source.random() < 0.5, roll=source.random() < 0.3)
+        assert not result.failures, str(result)
+        time.sleep(0.3)
+
     # What must be true at the end
 
     def _check_records(self) -> None:
@@ -196,6 +239,14 @@ class Soak:
             missing = [offset for offset, value in written.items() if found.get(offset) != value]
             if missing:
                 self.failures.append(f"{topic}-{partition}: {len(missing)} acknowledged records are missing, the first at {min(missing)}")
+
+        table = dict(self.store.topic("latest").table())
+        expected = {key: value for key, value in self.latest.items() if value is not None}
+        if table != expected:
+            wrong = sum(table.get(key) != expected.get(key) for key in table.keys() | expected.keys())
+            self.failures.append(f"latest: {wrong} keys do not have their last value")
+        if not self.store.metrics().cleaner.totals.passes:
+            self.failures.append("nothing was ever compacted")
 
     def _check_footprint(self, before: tuple[int, int], after: tuple[int, int]) -> None:
         kept = sum(len(values) * 300 for values in self.written.values())  # what the model itself holds, generously

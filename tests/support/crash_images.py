@@ -70,6 +70,7 @@ class Bounds:
     """One of so many is also salvaged."""
 
 
+FEWEST = Bounds(tears=1, zeroed=1, data_prefixes=0, name_prefixes=1, samples=1, read_every=6, salvage_every=24)
 FEWER = Bounds(tears=1, zeroed=1, data_prefixes=1, name_prefixes=2, samples=2, read_every=6, salvage_every=36)
 FEW = Bounds(tears=2, zeroed=2, data_prefixes=1, name_prefixes=3, samples=4, read_every=6, salvage_every=36)
 DEFAULT = Bounds()

@@ -4,9 +4,12 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from types import TracebackType
+from typing import Self
 
 from tests.crash.writer import PER_THREAD, RUN, SETTINGS, batch_of, numbers_of
 from tests.support.crash_check import check_directory
@@ -19,9 +22,13 @@ REPOSITORY = Path(__file__).parents[2]
 class Writers:
     """The fork server of `tests.crash.writer`. A context manager."""
 
+    program = "tests.crash.writer"
+
     def __init__(self) -> None:
+        self.others: Counter[str] = Counter()
+        """What its children have said besides, by the first word."""
         self._server = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.writer"],
+            [sys.executable, "-m", self.program],
             cwd=REPOSITORY,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -29,20 +36,25 @@ class Writers:
             bufsize=1,
         )
 
-    def __enter__(self) -> "Writers":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._server.communicate(timeout=30)
 
-    def kill_one(self, directory: Path, *, threads: int, first: int, after: int) -> dict[int, int]:
-        """Let a child write until it has acknowledged `after` batches, and kill it: the numbers of the batches by offset."""
+    def kill_one(
+        self, directory: Path, *, threads: int, first: int, after: int, until: str = "", then: Callable[[], object] = lambda: None
+    ) -> dict[int, int]:
+        """Let a child write until it has acknowledged `after` batches, and `then`, kill it: the numbers of the batches by offset.
+
+        It is killed before that if it says `until`.
+        """
         assert self._server.stdin is not None
         assert self._server.stdout is not None
         self._server.stdin.write(f"{directory} {threads} {first}\n")
         acknowledged: dict[int, int] = {}
         child = 0
-        is_killed = False
+        is_killed = is_enough = False
         for line in self._server.stdout:
             match line.split():
                 case ["started", pid]:
@@ -51,7 +63,12 @@ class Writers:
                     acknowledged[int(offset)] = int(number)
                 case ["ended", _]:
                     break
-            if child and not is_killed and len(acknowledged) >= after:
+                case [other, *_]:
+                    self.others[other] += 1
+                    is_enough |= other == until
+                    assert other != "failed", line
+            if child and not is_killed and (is_enough or len(acknowledged) >= after):
+                then()
                 os.kill(child, signal.SIGKILL)
                 is_killed = True
         assert is_killed, "the writer ended by itself"

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 
 from tidelog.disk.disk import OS, Buffer, Disk, Entry, Seen
+from tidelog.errors import LockedError
 
 KINDS = (
     "open",
@@ -251,11 +252,17 @@ class FaultyDisk(Disk):
     def exists(self, path: str) -> bool:
         return self._inner.exists(path)
 
+    def is_link(self, path: str) -> bool:
+        return self._inner.is_link(path)
+
     def mtime_ns(self, path: str) -> int:
         return self._calling(Call("mtime", path), lambda: self._inner.mtime_ns(path))
 
     def set_mtime_ns(self, path: str, mtime_ns: int) -> None:
         self._calling(Call("set_mtime", path), lambda: self._inner.set_mtime_ns(path, mtime_ns))
+
+    def keep_rights(self, path: str, like: str) -> None:
+        self._inner.keep_rights(path, like)
 
     def map(self, fd: int, size: int) -> mmap.mmap:
         return self._calling(Call("map", self._path(fd)), lambda: self._inner.map(fd, size))
@@ -265,6 +272,9 @@ class FaultyDisk(Disk):
 
     def is_held(self, fd: int) -> bool:
         return self._inner.is_held(fd)
+
+    def find_lock(self, path: str) -> LockedError | None:
+        return self._inner.find_lock(path)
 
     def is_named(self, fd: int, path: str) -> bool:
         return self._inner.is_named(fd, path)

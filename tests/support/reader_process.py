@@ -6,6 +6,7 @@ For each directory on a line of its input, one JSON object on its output: what a
 when the directory was first asked about. Only the last directory is remembered.
 """
 
+import atexit
 import json
 import subprocess
 import sys
@@ -41,6 +42,10 @@ class ReaderProcess:
             [sys.executable, "-m", __name__], cwd=Path(__file__).parents[2], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
+    def end(self) -> None:
+        """It ends with its input."""
+        self._process.communicate(timeout=30)
+
     def ask(self, directory: Path | str) -> dict[str, SeenLog]:
         """What is seen there by "old" and "new"; raises what the other one raised, in words."""
         assert self._process.stdin is not None
@@ -54,8 +59,10 @@ class ReaderProcess:
 
 @cache
 def reader_process() -> ReaderProcess:
-    """One for all who ask; it ends with its input, when this process does."""
-    return ReaderProcess()
+    """One for all who ask; it ends when this process does."""
+    process = ReaderProcess()
+    atexit.register(process.end)
+    return process
 
 
 def tell(log: ReadOnlyLog) -> list[Any]:

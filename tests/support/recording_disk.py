@@ -268,6 +268,11 @@ class RecordingDisk(Disk):
             super().set_mtime_ns(path, mtime_ns)
             self._events.append(SetMtime(self._node(path), self._inside(path), mtime_ns))
 
+    def keep_rights(self, path: str, like: str) -> None:
+        """Owner and mode are no part of what a crash leaves, so that it is no event; but nothing elsewhere is touched."""
+        self._inside(path)
+        super().keep_rights(path, like)
+
     def lock(self, path: str) -> int:
         with self._lock:
             relative = self._inside(path)

@@ -91,15 +91,15 @@ class TopicModel:
         return found[bisect_left(found, (partition, start)) : bisect_left(found, (partition, stop))]
 
     def table(self, until: dict[int, int] | None = None, until_ms: int | None = None) -> dict[bytes, bytes]:
-        """The latest values; by time and partition where a key is in several."""
+        """The latest values; by time, offset and partition where a key is in several."""
         newest: dict[bytes, tuple[int, int, bytes | None]] = {}
         for partition in range(self.topic.partitions):
             own: dict[bytes, tuple[int, int, bytes | None]] = {}
             for record in self.committed(partition, 0, None if until is None else until[partition] + 1):
                 if record.key is not None and (until_ms is None or record.timestamp_ms <= until_ms):
-                    own[record.key] = (record.timestamp_ms, partition, record.value)
+                    own[record.key] = (record.timestamp_ms, record.offset, record.value)
             for key, found in own.items():
-                if key not in newest or found[0] >= newest[key][0]:
+                if key not in newest or found[:2] >= newest[key][:2]:
                     newest[key] = found
         return {key: value for key, (_, _, value) in newest.items() if value is not None}
 
