@@ -32,13 +32,20 @@ class JavaProgram:
     """Started when it is made. One that has answers prints them; what others print goes where their messages go."""
 
     def __init__(
-        self, program: str, *arguments: str | Path, version: str, messages: Path, has_answers: bool = False, log_level: str = "warn"
+        self,
+        program: str,
+        *arguments: str | Path,
+        version: str,
+        messages: Path,
+        has_answers: bool = False,
+        log_level: str = "warn",
+        jvm: str = SMALL_JVM,
     ) -> None:
         self.name = program
         self.messages = messages
         # Codecs unpack their native code, and do not get to remove it when the JVM is killed.
         self._scratch = tempfile.TemporaryDirectory(prefix="tidelog-java-")
-        flags = f"{SMALL_JVM} -Djava.io.tmpdir={self._scratch.name}"
+        flags = f"{jvm} -Djava.io.tmpdir={self._scratch.name}"
         environment = os.environ | {"KAFKA_VERSION": version, "KAFKA_LOG": log_level, "JAVA_FLAGS": flags}
         with messages.open("ab") as file:
             self._process = subprocess.Popen(

@@ -27,6 +27,11 @@ class Judge(AskedProgram):
         """What Kafka's dump tool prints about partition directories."""
         return [self.ask("dump_log", directory=str(directory)) for directory in directories]
 
+    def decode(self, directory: Path, decoder: str) -> Answer:
+        """What Kafka's dump tool prints about a partition of an internal topic with one of its decoders."""
+        answer: Answer = self.ask("dump_log", directory=str(directory), decoder=decoder)
+        return answer
+
     def play(self, folder: Path) -> None:
         """Let Kafka answer all cases in a folder."""
         for case in sorted(folder.iterdir()):

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from interop.broker.clients import Clients
-from interop.java_program import JavaError, JavaProgram
+from interop.java_program import SMALL_JVM, JavaError, JavaProgram
 from tidelog.disk.names import CLEAN_SHUTDOWN
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
@@ -60,8 +60,9 @@ class BrokerError(Exception):
 class Broker:
     """A context manager that does not start it: `start` does."""
 
-    def __init__(self, home: Path, *, version: str, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(self, home: Path, *, version: str, settings: Mapping[str, str] | None = None, jvm: str = SMALL_JVM) -> None:
         self.version = version
+        self._jvm = jvm
         self.home = home
         self.data = home / "data"
         self._program: JavaProgram | None = None
@@ -113,7 +114,7 @@ class Broker:
         """Start it, and wait for nothing."""
         assert not self.is_running
         settings, messages = self.home / "server.properties", self.home / "broker.txt"
-        self._program = JavaProgram("RunBroker", settings, CLUSTER_ID, version=self.version, messages=messages)
+        self._program = JavaProgram("RunBroker", settings, CLUSTER_ID, version=self.version, messages=messages, jvm=self._jvm)
 
     def start(self) -> None:
         """Start it, and wait until a client gets an answer. `BrokerError` if it ends before."""

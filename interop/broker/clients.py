@@ -41,6 +41,28 @@ class Consumed(NamedTuple):
     """Timestamps that were looked up, one of Kafka's special values among them, with the offset and timestamp of what was found."""
 
 
+class GroupRow(NamedTuple):
+    """A line of what Kafka's group tool prints. None where it has a dash."""
+
+    topic: str
+    partition: int
+    position: int | None
+    end: int | None
+    lag: int | None
+
+
+class KnownTransaction(NamedTuple):
+    """What a broker says of a transactional id."""
+
+    state: str
+    producer_id: int
+    producer_epoch: int
+    partitions: list[str]
+
+
+GROUP_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+
+
 class Clients(AskedProgram):
     """A context manager. What its producers have under way when it ends is dropped."""
 
@@ -61,10 +83,16 @@ class Clients(AskedProgram):
         config: Mapping[str, str],
         transaction: str = "",
         partition: int = 0,
+        positions: tuple[str, Sequence[tuple[str, int, int, str]]] | None = None,
     ) -> list[int]:
-        """Send batches; see `ProduceJob.java` for what a transaction can be. Gives back the offsets."""
+        """Send batches; see `ProduceJob.java` for what a transaction can be. Gives back the offsets.
+
+        `positions` go into it: a group, and topic, partition, offset, metadata of each.
+        """
         written = [[[_base64(row.key), _base64(row.value), _headers(row.headers), row.timestamp_ms] for row in batch] for batch in batches]
         where: dict[str, Any] = {"topic": topic, "partition": partition, "producer": producer}
+        if positions is not None:
+            where |= {"group": positions[0], "positions": positions[1]}
         offsets: list[int] = self.ask("produce", **where, batches=written, config=config, transaction=transaction)
         return offsets
 
@@ -72,6 +100,34 @@ class Clients(AskedProgram):
         """Everything in a partition of topics, with isolation "read_committed" or "read_uncommitted"."""
         answer = self.ask("consume", topics=list(topics), isolation=isolation, partition=partition)
         return {topic: _consumed(found) for topic, found in answer.items()}
+
+    def group_offsets(self, *groups: str) -> dict[str, dict[tuple[str, int], tuple[int, int | None, str]]]:
+        """What the admin client says: by group and partition the offset, leader epoch and metadata."""
+        answer = self.ask("group_offsets", groups=groups)
+        return {group: {(found[0], found[1]): tuple(found[2:]) for found in positions} for group, positions in answer.items()}
+
+    def describe_group(self, group: str) -> list[GroupRow]:
+        """What Kafka's group tool prints."""
+        printed: str = self.ask("tool", main_class=GROUP_TOOL, arguments=["--describe", "--group", group, "--offsets"])
+        rows = [line.split() for line in printed.splitlines()]
+        return sorted(
+            GroupRow(fields[1], int(fields[2]), *(None if field == "-" else int(field) for field in fields[3:6]))
+            for fields in rows
+            if fields[:1] == [group]
+        )
+
+    def member(
+        self, group: str, *topics: str, config: Mapping[str, str] | None = None, commits: bool = True, stays: bool = False
+    ) -> list[tuple[str, int, int, bytes]]:
+        """A member of a group reads on from its positions: topic, partition, offset and value of each record."""
+        answer = self.ask("member", group=group, topics=topics, config=dict(config or {}), commits=commits, stays=stays)
+        return [(topic, partition, offset, base64.b64decode(value)) for topic, partition, offset, value in answer]
+
+    def transactions(self, *partitions: tuple[str, int]) -> tuple[dict[str, KnownTransaction], dict[str, list[tuple[int, int, int]]]]:
+        """All transactional ids, and what is open in partitions: producer id, epoch, first offset."""
+        answer = self.ask("transactions", partitions=partitions)
+        known = {name: KnownTransaction(**found) for name, found in answer["transactions"].items()}
+        return known, {partition: [tuple(one) for one in found] for partition, found in answer["open"].items()}
 
 
 def _consumed(found: dict[str, Any]) -> Consumed:

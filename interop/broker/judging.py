@@ -1,7 +1,9 @@
 """What we read, held against what Kafka's consumer read."""
 
+import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 from interop.broker.clients import Consumed, Read
 from tests.support.logs import QuietDisk
@@ -19,6 +21,10 @@ ISOLATIONS: dict[Isolation, str] = {"committed": "read_committed", "high_waterma
 ABOUT_KAFKA = {"epoch-start", "leftover-deleted", "empty-segments", "stray-snapshot", "own-file", "kept-aside"}
 """Notes about what is as it should be: a broker moves the start of a log, removes files later, leaves empty segments behind
 compaction; it and we write a snapshot when a log is closed, which stays for a while; and there are files of ours."""
+
+_GAP = re.compile(r"^Non-consecutive offsets in |^  \d+ is followed by \d+$")
+_EMPTY = re.compile(r"^Found timestamp mismatch in :|^  Index timestamp: \d+, log timestamp: -1$")
+"""What Kafka's dump tool says of logs that were compacted: it takes an empty batch for one with the timestamp -1."""
 
 
 def read_all(log: LogReading, isolation: Isolation) -> list[Read]:
@@ -59,6 +65,16 @@ def assert_nothing_mended(report: LoadReport) -> None:
 def complaints(directory: Path) -> list[Finding]:
     """What verify has to say that is not as it should be, notes included."""
     return [finding for finding in verify(directory, level="records") if finding.code not in ABOUT_KAFKA]
+
+
+def dump_complaints(dumped: dict[str, Any], *, is_compacted: bool) -> list[str]:
+    """What Kafka's dump tool complains about (`Judge.dump`), in any of its three ways."""
+    found = []
+    for way in ("deep_iteration", "verify_index_only", "index_sanity_check"):
+        found += [f"{way}: {dumped[way]['error']}"] if "error" in dumped[way] else []
+        said = dumped[way]["err"].splitlines()
+        found += [f"{way}: {line}" for line in said if not (is_compacted and (_GAP.search(line) or _EMPTY.search(line)))]
+    return found + [line for line in dumped["deep_iteration"]["out"].splitlines() if "isvalid: false" in line]
 
 
 def a_copy(partition: Path, target: Path) -> Path:

@@ -115,11 +115,16 @@ def take_step(broker: Broker, case: Case, step: Step) -> None:
             name = f"{case.name}-{step.producer}"
             if step.producer in _transactional(case):
                 config["transactional.id"] = name
+                config["transaction.timeout.ms"] = _OPEN_MS
             broker.clients.produce(case.name, step.batches, producer=name, config=config, transaction=step.transaction)
         case DeleteBefore():
             broker.clients.ask("delete_records", topic=case.name, offset=step.offset)
         case Clean():
             wait_for_cleaner(broker, case.name)
+
+
+_OPEN_MS = "900000"
+"""How long a transaction may stay open. After a minute, which is Kafka's default, a broker that runs on such a directory ends it."""
 
 
 def _transactional(case: Case) -> set[str]:

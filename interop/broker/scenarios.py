@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from interop.broker.adoption import Adopted, let_it_be_adopted
+from interop.broker.compaction import CleanedInTurn, let_both_clean
+from interop.broker.groups import GroupsMet, let_groups_meet
 from interop.broker.kafka_writes import KafkaWrote, let_kafka_write
 from interop.broker.store_moves import StoreMoved, let_a_store_move
 from interop.broker.we_write import WeWrote, let_us_write
@@ -35,6 +37,8 @@ class Scenarios:
     _we_wrote: dict[str, WeWrote] = field(default_factory=dict, repr=False)
     _store_moved: dict[str, StoreMoved] = field(default_factory=dict, repr=False)
     _adopted: dict[str, Adopted] = field(default_factory=dict, repr=False)
+    _cleaned: dict[str, CleanedInTurn] = field(default_factory=dict, repr=False)
+    _groups: dict[str, GroupsMet] = field(default_factory=dict, repr=False)
 
     def kafka_wrote(self, version: str) -> KafkaWrote:
         """What Kafka wrote, stopped cleanly and killed."""
@@ -59,6 +63,18 @@ class Scenarios:
         if version not in self._adopted:
             self._adopted[version] = let_it_be_adopted(self.home / version / "adopted", self.kafka_wrote(version))
         return self._adopted[version]
+
+    def cleaned(self, version: str) -> CleanedInTurn:
+        """Logs that a broker's cleaner and ours cleaned in turn."""
+        if version not in self._cleaned:
+            self._cleaned[version] = let_both_clean(self.home / version / "cleaned", version)
+        return self._cleaned[version]
+
+    def groups(self, version: str) -> GroupsMet:
+        """Groups and transactions, a broker's and ours, each read by the other."""
+        if version not in self._groups:
+            self._groups[version] = let_groups_meet(self.home / version / "groups", version)
+        return self._groups[version]
 
 
 @contextmanager

@@ -44,7 +44,8 @@ MOVED |= {CUT: Case(CUT, {}, (Send(numbers(0, 20, batch=2)),)), SPREAD: Case(SPR
 
 OUR_ROW = Row(b"store", b"was here", (), TIME)
 OUR_BATCH = NewBatch([OUR_ROW]).encode()
-STORE_CONFIG = {"log.index.size.max.bytes": INDEX_BYTES}
+STORE_CONFIG: dict[str, object] = {"log.index.size.max.bytes": INDEX_BYTES, "log.cleaner.enable": False}
+"""What the store finds is compared with what the broker has: nothing is cleaned in between."""
 BROKERS_OWN = ("meta.properties", "bootstrap.checkpoint", "__cluster_metadata-0")
 """What makes a directory a broker's."""
 

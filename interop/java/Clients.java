@@ -16,6 +16,10 @@ public final class Clients {
             .add("flood", new FloodJob(bootstrap))
             .add("consume", new ConsumeJob(bootstrap))
             .add("group", new GroupJob(bootstrap))
+            .add("group_offsets", new GroupOffsetsJob(bootstrap))
+            .add("member", new MemberJob(bootstrap))
+            .add("transactions", new TransactionsJob(bootstrap))
+            .add("tool", new ToolJob(bootstrap))
             .add("delete_records", new DeleteRecordsJob(bootstrap))
             .serve();
         // Producers with an open transaction would wait for a broker that may be gone.

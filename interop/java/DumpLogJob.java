@@ -11,7 +11,8 @@ import java.util.Map;
 
 /**
  * Runs Kafka's dump tool over all segments of the partition "directory". Answers with what the tool printed ("out", "err") and
- * threw ("error"), and about which "files", for each of three ways to call it.
+ * threw ("error"), and about which "files", for each of three ways to call it. With a "decoder", an option of the tool for one of
+ * the internal topics, it is called once, with that.
  */
 final class DumpLogJob implements Jobs.Job {
     private final ByteArrayOutputStream out = new ByteArrayOutputStream();
@@ -31,6 +32,8 @@ final class DumpLogJob implements Jobs.Job {
         PrintStream messages = System.err;
         System.setErr(new PrintStream(err, true, StandardCharsets.UTF_8));
         try {
+            if (request.get("decoder") instanceof String decoder)
+                return dump(files(folder, ".log"), decoder);
             return Json.object(
                 "deep_iteration", dump(files(folder, ".log", ".index", ".timeindex"), "--deep-iteration", "--print-data-log"),
                 "verify_index_only", dump(files(folder, ".index", ".timeindex"), "--verify-index-only"),

@@ -18,7 +18,7 @@ public final class Golden {
     /** The time of everything that has no reason to have another one. */
     static final long T = 1_700_000_000_000L;
 
-    private static final String[] FOLDERS = {"batches", "retain", "segments", "partitions", "recovery"};
+    private static final String[] FOLDERS = {"batches", "retain", "segments", "partitions", "recovery", "internal"};
 
     private final Path root;
 
@@ -59,6 +59,7 @@ public final class Golden {
         FolderCases.write(golden);
         LeftoverCases.write(golden);
         ProducerDamageCases.write(golden);
+        InternalCases.write(golden);
     }
 
     /** One case of raw batches: the bytes, and what Kafka reads from them. */

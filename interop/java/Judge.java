@@ -16,6 +16,8 @@ public final class Judge {
             .add("dump_log", new DumpLogJob())
             .add("play_steps", new PlayStepsJob())
             .add("golden", new GoldenJob())
+            .add("partitions", new PartitionJob())
+            .add("hash", new HashJob())
             .serve();
     }
 }

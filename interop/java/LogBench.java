@@ -48,7 +48,7 @@ public final class LogBench {
 
     public static void main(String[] args) throws Exception {
         if (args.length < 2) {
-            System.err.println("usage: LogBench append|make|fetch|time|open folder=DIR NAME=VALUE...");
+            System.err.println("usage: LogBench append|make|fetch|time|open|clean|put|hit|miss folder=DIR NAME=VALUE...");
             System.exit(2);
         }
         Options options = new Options(args);
@@ -61,6 +61,8 @@ public final class LogBench {
             case "fetch" -> LogReadBench.fetch(options, scheduler);
             case "time" -> LogReadBench.offsetForTime(options, scheduler);
             case "open" -> new LogOpenBench(options, scheduler);
+            case "clean" -> CleanBench.clean(options, scheduler);
+            case "put", "hit", "miss" -> CleanBench.offsetMap(options, args[0]);
             default -> throw new IllegalArgumentException("unknown job " + args[0]);
         };
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));

@@ -35,7 +35,7 @@ final class PlayStepsJob implements Jobs.Job {
         Map<String, Object> document = new ObjectMapper().readValue(file.toFile(), new TypeReference<>() { });
         List<Map<String, Object>> steps = new ObjectMapper().convertValue(document.get("steps"), new TypeReference<>() { });
         Path temporary = Files.createDirectory(scene.resolve("work"));
-        Player player = new Player(Files.createDirectory(temporary.resolve(Logs.FOLDER)), Jobs.config(document));
+        Player player = new Player(Files.createDirectory(temporary.resolve(Logs.FOLDER)), Jobs.config(document), scene);
         for (Map<String, Object> step : steps)
             player.play(step);
         Logs.copy(player.folder, scene.resolve("open"));
@@ -56,16 +56,18 @@ final class PlayStepsJob implements Jobs.Job {
     /** A log, and what is done to it. */
     private static final class Player {
         /** Steps that ask and change nothing. */
-        private static final Set<String> QUESTIONS = Set.of("read", "offset_for_time", "offset_for_epoch");
+        private static final Set<String> QUESTIONS = Set.of("read", "offset_for_time", "offset_for_epoch", "choose");
 
         private final Path folder;
         private final Map<String, String> config;
         private final FixedTime time = new FixedTime(Golden.T);
+        private final CleanSteps cleaning;
         private UnifiedLog log;
 
-        private Player(Path folder, Map<String, String> config) throws IOException {
+        private Player(Path folder, Map<String, String> config, Path scene) throws IOException {
             this.folder = folder;
             this.config = config;
+            cleaning = new CleanSteps(folder, scene);
             log = Logs.open(folder, config, time, 0, 0, true);
         }
 
@@ -84,7 +86,7 @@ final class PlayStepsJob implements Jobs.Job {
             }
         }
 
-        private Map<String, Object> answer(String op, Map<String, Object> step) throws IOException {
+        private Map<String, Object> answer(String op, Map<String, Object> step) throws Exception {
             return switch (op) {
                 case "append" -> Outcome.appended(log.appendAsLeader(batches(step), epoch(step), origin(step),
                     RequestLocal.noCaching(), VerificationGuard.SENTINEL, (short) 0));
@@ -104,6 +106,9 @@ final class PlayStepsJob implements Jobs.Job {
                     .timestampAndOffsetOpt().map(at -> Json.object("offset", at.offset, "timestamp_ms", at.timestamp,
                         "leader_epoch", at.leaderEpoch.orElse(null))).orElse(null);
                 case "offset_for_epoch" -> Outcome.epochEnd(log.endOffsetForEpoch((int) Jobs.number(step, "epoch")));
+                case "clean" -> cleaning.clean(log, time, step);
+                case "choose" -> cleaning.choose(log, time, step);
+                case "touch" -> CleanSteps.touch(log, step);
                 default -> throw new IllegalStateException("no such step: " + op);
             };
         }

@@ -1,8 +1,11 @@
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.TransactionState;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
@@ -20,7 +23,8 @@ import java.util.concurrent.Future;
  * "topic".
  *
  * <p>"transaction" says what happens around them: "begin" opens a transaction before, "commit" and "abort" end it behind,
- * "begin-commit" and "begin-abort" do both. Answers with the offsets of the records, when the marker is written.
+ * "begin-commit" and "begin-abort" do both. With "positions" of a "group", each a list of topic, partition, offset and metadata,
+ * these are sent within it, behind the records. Answers with the offsets of the records, when the marker is written.
  */
 final class ProduceJob implements Jobs.Job {
     private final String bootstrap;
@@ -31,7 +35,7 @@ final class ProduceJob implements Jobs.Job {
     }
 
     @Override
-    @SuppressWarnings("unchecked")
+    @SuppressWarnings({"unchecked", "removal"}) // in 4.x there is no other way to make the metadata of a group without a member
     public Object run(Map<String, Object> request) throws Exception {
         Map<String, Object> config = (Map<String, Object>) request.get("config");
         String transaction = (String) request.getOrDefault("transaction", "");
@@ -53,6 +57,9 @@ final class ProduceJob implements Jobs.Job {
             for (Future<RecordMetadata> answer : sent)
                 offsets.add(answer.get().offset());
         }
+        if (request.containsKey("positions"))
+            producer.sendOffsetsToTransaction(positions((List<?>) request.get("positions")),
+                new ConsumerGroupMetadata((String) request.get("group")));
         if (transaction.endsWith("commit")) {
             producer.commitTransaction();
             waitForMarkers((String) config.get("transactional.id"), TransactionState.COMPLETE_COMMIT);
@@ -62,6 +69,16 @@ final class ProduceJob implements Jobs.Job {
             waitForMarkers((String) config.get("transactional.id"), TransactionState.COMPLETE_ABORT);
         }
         return offsets;
+    }
+
+    private static Map<TopicPartition, OffsetAndMetadata> positions(List<?> given) {
+        Map<TopicPartition, OffsetAndMetadata> positions = new HashMap<>();
+        for (Object position : given) {
+            List<?> fields = (List<?>) position;
+            positions.put(new TopicPartition((String) fields.get(0), ((Number) fields.get(1)).intValue()),
+                new OffsetAndMetadata(((Number) fields.get(2)).longValue(), (String) fields.get(3)));
+        }
+        return positions;
     }
 
     /** The producer is told before the markers are written, and what is sent next could overtake them. */

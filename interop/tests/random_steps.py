@@ -126,7 +126,7 @@ class Author:
 
     def write(self, count: int) -> list[Step]:
         steps = []
-        for op in self.random.choices(list(WEIGHTS), list(WEIGHTS.values()), k=count):
+        for op in self.operations(count):
             if (op == "delete_old_segments" and not self.has_times()) or (op == "reopen" and self.is_all_gone()):
                 continue
             self.now_ms += self.random.choice((0, 0, 1, 20, 500))
@@ -145,6 +145,10 @@ class Author:
             steps.append(step)
         self.log.close()
         return steps
+
+    def operations(self, count: int) -> list[str]:
+        """What to do, one after the other."""
+        return self.random.choices(list(WEIGHTS), list(WEIGHTS.values()), k=count)
 
     # Batches
 

@@ -8,6 +8,7 @@ import contextlib
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,17 @@ _ANSWERS = ("result", "error")
 _EMPTY_TXN_INDEX = re.compile(r"\d+\.txnindex is only here \(0 bytes\)")
 """What is left where a log begins anew under the same file names: we empty the files, Kafka deletes them. It reads both alike."""
 
+Differ = Callable[[Path, Path], list[str]]
+
 
 def differences(case: Path, work: Path) -> list[str]:
     """How our log differs from what Kafka did: after a step, or in the files at the end, open and closed."""
-    replay = Replay(case, work)
+    return differences_of(Replay(case, work))
+
+
+def differences_of(replay: Replay) -> list[str]:
+    """The same, of a log that goes through the steps in its own way."""
+    case = replay.folder
     unopened = next((at for at, step in enumerate(replay.case["steps"]) if step["op"] == "reopen" and "error" in step), None)
     if unopened is not None:  # Kafka cannot open what it has written, so that there is nothing to compare with from there on
         replay.case["steps"] = replay.case["steps"][:unopened]
@@ -48,13 +56,13 @@ def kind_of(difference: str) -> str:
     return re.sub(r"\d+", "N", difference.split(":")[0])
 
 
-def shrink(case: dict[str, Any], kind: str, work: Path, judge: Judge) -> dict[str, Any]:
+def shrink(case: dict[str, Any], kind: str, work: Path, judge: Judge, differ: Differ = differences) -> dict[str, Any]:
     """The case with as few steps as still show a difference of this kind."""
     size = max(1, len(case["steps"]) // 2)
     for round_number in range(40):
         steps = case["steps"]
         shorter = [case | {"steps": steps[:at] + steps[at + size :]} for at in range(0, len(steps), size)]
-        failing = _first_of_kind(shorter, kind, work / str(round_number), judge)
+        failing = _first_of_kind(shorter, kind, work / str(round_number), judge, differ)
         if failing is not None:
             case = failing
             size = min(size, max(1, len(case["steps"]) // 2))
@@ -65,7 +73,7 @@ def shrink(case: dict[str, Any], kind: str, work: Path, judge: Judge) -> dict[st
     return case
 
 
-def _first_of_kind(cases: list[dict[str, Any]], kind: str, work: Path, judge: Judge) -> dict[str, Any] | None:
+def _first_of_kind(cases: list[dict[str, Any]], kind: str, work: Path, judge: Judge, differ: Differ) -> dict[str, Any] | None:
     """The first of these that differs in this way."""
     for number, case in enumerate(cases):
         folder = work / "cases" / f"{number:04}"
@@ -75,7 +83,7 @@ def _first_of_kind(cases: list[dict[str, Any]], kind: str, work: Path, judge: Ju
     found = None
     for number, case in enumerate(cases):
         folder = work / "cases" / f"{number:04}"
-        differing = differences(folder, work / "ours" / str(number))
+        differing = differ(folder, work / "ours" / str(number))
         if differing and kind_of(differing[0]) == kind:  # not any of them: what follows from another one is something else
             found = case
             break
@@ -89,10 +97,10 @@ def without_answers(case: dict[str, Any]) -> dict[str, Any]:
     return {"name": case["name"], "about": case["about"], "config": case["config"], "steps": steps}
 
 
-def keep_regression(case: Path, found: list[str], work: Path, judge: Judge, into: Path = REGRESSIONS) -> Path:
+def keep_regression(case: Path, found: list[str], work: Path, judge: Judge, into: Path = REGRESSIONS, differ: Differ = differences) -> Path:
     """Shrink a case that differs and keep what is left."""
     document = without_answers(json.loads((case / "case.json").read_text()))
-    shortest = shrink(document, kind_of(found[0]), work, judge)
+    shortest = shrink(document, kind_of(found[0]), work, judge, differ)
     into.mkdir(exist_ok=True)
     kept = into / f"{document['name']}.json"
     kept.write_text(json.dumps(shortest | {"about": f"shrunk from {len(document['steps'])} steps: {found[0]}"}, indent=1) + "\n")

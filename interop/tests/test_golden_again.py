@@ -7,12 +7,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from interop import golden_compaction
 from interop.judge import Judge
 from tests.support.golden import GOLDEN
 from tidelog.errors import TidelogError
 from tidelog.record import LegacyBatch, RecordBatch, read_batches
 
-FAMILIES = ("batches", "partitions", "recovery", "retain", "segments")
+FAMILIES = ("batches", "compaction", "internal", "partitions", "recovery", "retain", "segments")
 """What is the same every time. The directory of a live broker, `broker`, is not."""
 ABOUT_BYTES = {"crc", "position", "sha256", "size", "size_bytes", "sizes", "valid_bytes", "bytes_read", "bytes_written", "batches"}
 """What a document says about bytes, which another compression changes; `batches` in a step is what was handed in, compressed."""
@@ -20,6 +21,7 @@ ABOUT_BYTES = {"crc", "position", "sha256", "size", "size_bytes", "sizes", "vali
 
 def test_kafka_writes_the_golden_files_again(tmp_path: Path, judge: Judge) -> None:
     judge.write_golden(tmp_path)
+    golden_compaction.write(tmp_path / "compaction", judge)
     assert files_in(tmp_path) == [path for path in files_in(GOLDEN) if path.parts[0] in FAMILIES]
     changed = sorted(differing(tmp_path))
     recompressed = {case_of(path) for path in changed if is_recompressed(GOLDEN / path, tmp_path / path)}
