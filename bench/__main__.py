@@ -12,7 +12,10 @@ import time
 
 from bench import (
     aiokafka_peer,
+    beside_cleaner_jobs,
+    compaction_jobs,
     decode_jobs,
+    dump_jobs,
     inspection_jobs,
     log_append_jobs,
     log_open_jobs,
@@ -20,8 +23,13 @@ from bench import (
     machine,
     other_jobs,
     results,
+    spark_data_job_rows,
+    spark_growth_rows,
+    spark_job_rows,
+    spark_jobs,
     store_read_jobs,
     store_write_jobs,
+    transaction_jobs,
 )
 from bench.data import Inputs
 from bench.jobs import Job
@@ -40,6 +48,14 @@ JOBS = [
     *inspection_jobs.jobs(),
     *store_write_jobs.jobs(),
     *store_read_jobs.jobs(),
+    *compaction_jobs.jobs(),
+    *beside_cleaner_jobs.jobs(),
+    *transaction_jobs.jobs(),
+    *spark_jobs.jobs(),
+    *spark_job_rows.jobs(),
+    *spark_growth_rows.jobs(),
+    *spark_data_job_rows.jobs(),
+    *dump_jobs.jobs(),
 ]
 
 

@@ -35,6 +35,7 @@ def log_path(inputs: Inputs) -> Path:
     path = FOLDER / "log-s.log"
     if not path.exists():
         partial = path.with_suffix(".partial")
+        FOLDER.mkdir(parents=True, exist_ok=True)
         with partial.open("wb") as file:
             for batch in _batches(inputs.memory("s")):
                 file.write(batch)

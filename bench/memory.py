@@ -29,16 +29,17 @@ def _measure(path: Path) -> int:
     pa.Table.from_arrays([pa.array([1])], ["offset"]).to_batches()
     data = path.read_bytes()
     assert pa.total_allocated_bytes() == 0
-    before = _status_bytes("VmRSS")
+    before = status_bytes("VmRSS")
     records = 0
     for batch in iter_arrow(data):
         records += batch.num_rows
         del batch
     assert records > 0
-    return _status_bytes("VmHWM") - before
+    return status_bytes("VmHWM") - before
 
 
-def _status_bytes(field: str) -> int:
+def status_bytes(field: str) -> int:
+    """A line of what the system tells about this process."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) * 1024

@@ -27,6 +27,7 @@ import tidelog
 from bench.data import Inputs
 from bench.jobs import Job, require_equal
 from bench.log_data import scratch
+from bench.one_core import on_one_core
 from bench.timing import Measurement, Pace, alone, in_turn
 from tidelog.record import walk_headers
 
@@ -38,9 +39,9 @@ _UNIT = "records/s"
 def jobs() -> list[Job]:
     """In the order of the table."""
     return [
-        Job("5-replay-records-sqlite", ">= 1.2", _UNIT, _records_sqlite),
-        Job("5-replay-arrow-duckdb", ">= 3", _UNIT, _arrow_duckdb),
-        Job("5-replay-arrow-parquet", ">= 1", _UNIT, _arrow_parquet),
+        Job("5-replay-records-sqlite", ">= 1.2", _UNIT, on_one_core(_records_sqlite)),
+        Job("5-replay-arrow-duckdb", ">= 3", _UNIT, on_one_core(_arrow_duckdb)),
+        Job("5-replay-arrow-parquet", ">= 1", _UNIT, on_one_core(_arrow_parquet)),
     ]
 
 

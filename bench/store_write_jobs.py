@@ -26,6 +26,7 @@ from bench.data import Inputs
 from bench.jobs import Job, require_equal
 from bench.log_data import scratch
 from bench.log_timing import Timed, rates_in_turn
+from bench.one_core import on_one_core
 from bench.store_peers import Rows, timed
 from bench.timing import Measurement, Pace
 from tidelog.record import read_batches
@@ -45,30 +46,30 @@ Peer = Callable[[Path, Rows], Timed]
 def jobs() -> list[Job]:
     """In the order of the table."""
     return [
-        Job("5-append-durable-sqlite", ">= 1.2", _UNIT, _durable_sqlite),
-        Job("5-append-durable-file", ">= 0.7", _UNIT, _durable_file),
-        Job("5-append-durable-16-sqlite", ">= 5", _UNIT, _durable_16_sqlite),
-        Job("5-append-sqlite", ">= 2", _UNIT, _append_sqlite),
-        Job("5-append-lmdb", ">= 0.5", _UNIT, _append_lmdb),
-        Job("5-writer-sqlite", ">= 2", _UNIT, _writer_sqlite),
-        Job("5-append-many-sqlite", ">= 4", _UNIT, _many_sqlite),
-        Job("5-append-many-arrow-duckdb", ">= 5", _UNIT, _arrow_duckdb),
+        Job("5-append-durable-sqlite", ">= 1.2", _UNIT, on_one_core(_durable_sqlite)),
+        Job("5-append-durable-file", ">= 0.7", _UNIT, on_one_core(_durable_file)),
+        Job("5-append-durable-16-sqlite", ">= 5", _UNIT, on_one_core(_durable_16_sqlite)),
+        Job("5-append-sqlite", ">= 2", _UNIT, on_one_core(_append_sqlite)),
+        Job("5-append-lmdb", ">= 0.5", _UNIT, on_one_core(_append_lmdb)),
+        Job("5-writer-sqlite", ">= 2", _UNIT, on_one_core(_writer_sqlite)),
+        Job("5-append-many-sqlite", ">= 4", _UNIT, on_one_core(_many_sqlite)),
+        Job("5-append-many-arrow-duckdb", ">= 5", _UNIT, on_one_core(_arrow_duckdb)),
     ]
 
 
 def _durable_sqlite(inputs: Inputs, pace: Pace) -> Measurement:
-    rows = _rows(inputs, DURABLE_RECORDS)
+    rows = rows_of(inputs, DURABLE_RECORDS)
     noted: dict[str, Peer] = {"lmdb": partial(store_peers.lmdb, is_durable=True), "persist_queue": store_peers.persist_queue}
     return _measure(rows, _append_each, _DURABLE, partial(store_peers.sqlite, synchronous="full"), _sqlite(), pace, noted)
 
 
 def _durable_file(inputs: Inputs, pace: Pace) -> Measurement:
-    return _measure(_rows(inputs, DURABLE_RECORDS), _append_each, _DURABLE, store_peers.file, "a file, fsync each", pace)
+    return _measure(rows_of(inputs, DURABLE_RECORDS), _append_each, _DURABLE, store_peers.file, "a file, fsync each", pace)
 
 
 def _durable_16_sqlite(inputs: Inputs, pace: Pace) -> Measurement:
     """SQLite writes a sixteenth of the records: as many as one of our threads."""
-    rows = _rows(inputs, THREADS * DURABLE_RECORDS)
+    rows = rows_of(inputs, THREADS * DURABLE_RECORDS)
 
     def peer(folder: Path, rows: Rows) -> Timed:
         return store_peers.sqlite(folder, rows[::THREADS], synchronous="full")
@@ -78,28 +79,28 @@ def _durable_16_sqlite(inputs: Inputs, pace: Pace) -> Measurement:
 
 def _append_sqlite(inputs: Inputs, pace: Pace) -> Measurement:
     peer = partial(store_peers.sqlite, synchronous="normal")
-    return _measure(_rows(inputs, SINGLE_RECORDS), _append_each, _NO_FLUSH, peer, _sqlite(), pace)
+    return _measure(rows_of(inputs, SINGLE_RECORDS), _append_each, _NO_FLUSH, peer, _sqlite(), pace)
 
 
 def _append_lmdb(inputs: Inputs, pace: Pace) -> Measurement:
     peer = partial(store_peers.lmdb, is_durable=False)
-    return _measure(_rows(inputs, SINGLE_RECORDS), _append_each, _NO_FLUSH, peer, f"LMDB, py-lmdb {version('lmdb')}", pace)
+    return _measure(rows_of(inputs, SINGLE_RECORDS), _append_each, _NO_FLUSH, peer, f"LMDB, py-lmdb {version('lmdb')}", pace)
 
 
 def _writer_sqlite(inputs: Inputs, pace: Pace) -> Measurement:
     peer = partial(store_peers.sqlite, synchronous="normal", txn_rows=store_peers.TXN_ROWS)
-    return _measure(_rows(inputs, MANY_RECORDS), _write, _NO_FLUSH, peer, _sqlite(), pace)
+    return _measure(rows_of(inputs, MANY_RECORDS), _write, _NO_FLUSH, peer, _sqlite(), pace)
 
 
 def _many_sqlite(inputs: Inputs, pace: Pace) -> Measurement:
     peer = partial(store_peers.sqlite, synchronous="normal", txn_rows=store_peers.TXN_ROWS)
     noted = {"lmdb": partial(store_peers.lmdb, is_durable=False, txn_rows=store_peers.TXN_ROWS)}
-    return _measure(_rows(inputs, MANY_RECORDS), lambda topic, rows: topic.append_many(rows), _NO_FLUSH, peer, _sqlite(), pace, noted)
+    return _measure(rows_of(inputs, MANY_RECORDS), lambda topic, rows: topic.append_many(rows), _NO_FLUSH, peer, _sqlite(), pace, noted)
 
 
 def _arrow_duckdb(inputs: Inputs, pace: Pace) -> Measurement:
     """Durable on both sides: DuckDB syncs when it commits."""
-    rows = _rows(inputs, MANY_RECORDS)
+    rows = rows_of(inputs, MANY_RECORDS)
     table = pa.table({"key": pa.array([key for key, _ in rows], pa.binary()), "value": pa.array([value for _, value in rows], pa.binary())})
 
     def peer(folder: Path, _: Rows) -> Timed:
@@ -171,7 +172,7 @@ def _write(topic: tidelog.Topic, rows: Rows) -> None:
             append(value, key=key)
 
 
-def _rows(inputs: Inputs, count: int) -> Rows:
+def rows_of(inputs: Inputs, count: int) -> Rows:
     """The first records of S."""
     rows: list[tuple[bytes, bytes]] = []
     for batch in read_batches(inputs.memory("s")):
