@@ -1,10 +1,7 @@
 """`jobs.copy`: the bytes of the source where nothing is left out, the right records where something is, and a store that is in order."""
 
-import os
 import re
 import shutil
-import signal
-import threading
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +10,6 @@ import pytest
 
 import tidelog
 from tests.spark.jobs.moving import copy_here, findings, rows_of
-from tests.spark.jobs.test_killed import let_spark_recover, python_workers, wait_for
 from tests.support.golden import GOLDEN
 from tests.support.golden_partitions import golden_cases
 from tests.support.job_topics import files_of, make_topic
@@ -309,30 +305,6 @@ def test_what_cannot_be_is_refused(spark: "SparkSession", tmp_path: Path) -> Non
     assert sorted(path.name for path in tmp_path.iterdir()) == ["store", "taken"]
     (tmp_path / "taken" / "a file").unlink()
     assert jobs.copy(spark, store, tmp_path / "taken").records  # an empty one is as good as none
-
-
-@pytest.mark.slow
-def test_killed_workers_leave_nothing_and_the_next_run_does_it(spark: "SparkSession", tmp_path: Path) -> None:
-    make_topic(tmp_path / "store", partitions=2, batches=150)
-    killed: list[int] = []
-
-    def kill() -> None:
-        if wait_for(lambda: any("-copy-" in path.name for path in tmp_path.glob(".copy.tidelog-staging-*/*"))):
-            for pid in python_workers():
-                os.kill(pid, signal.SIGKILL)
-                killed.append(pid)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    with pytest.raises(JobFailedError) as raised:
-        jobs.copy(spark, tmp_path / "store", tmp_path / "copy", piece_bytes=1500)
-    killer.join()
-    let_spark_recover(spark)
-    assert killed
-    assert "copy batches" in str(raised.value)
-    assert len(str(raised.value).splitlines()) == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["store"]
-    assert jobs.copy(spark, tmp_path / "store", tmp_path / "copy").records == sum(map(len, rows_of(tmp_path / "store").values()))
 
 
 # What Kafka has written

@@ -6,21 +6,19 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.spark.jobs.test_killed import let_spark_recover, python_workers, wait_for
+from tests.spark.jobs.workers import wait_for
 from tests.support.keyed_topics import make_keyed
 from tests.support.logs import TIME
 from tidelog import Time
 from tidelog.cli.record_printer import json_line
-from tidelog.errors import CorruptBatchError, InvalidConfigError, JobFailedError, MissingPackageError, StorageError
+from tidelog.errors import CorruptBatchError, InvalidConfigError, MissingPackageError, StorageError
 from tidelog.record import BatchSettings, NewBatch
 from tidelog.spark import jobs
 from tidelog.spark.jobs import export_plan
@@ -149,32 +147,6 @@ def test_damage_leaves_no_target(spark: "SparkSession", tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
     data[200] ^= 1
     log.write_bytes(data)
-
-
-def test_a_killed_worker_leaves_nothing(spark: "SparkSession", tmp_path: Path) -> None:
-    make_topic(tmp_path / "store")
-    killed: list[int] = []
-    is_over = threading.Event()
-
-    def kill() -> None:
-        if wait_for(lambda: any(tmp_path.glob(".out.tidelog-staging-*/*-*.json"))):
-            while not is_over.wait(0.005):  # between two tasks a worker's death hurts nobody
-                for pid in python_workers():
-                    with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-                        killed.append(pid)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    try:
-        with pytest.raises(JobFailedError, match="tidelog export tide: write files"):
-            jobs.export(spark, tmp_path / "store", "tide", tmp_path / "out", format="json", piece_bytes=700)
-    finally:
-        is_over.set()
-        killer.join()
-    let_spark_recover(spark)
-    assert killed
-    assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
 class TwiceTasks(LocalTasks):

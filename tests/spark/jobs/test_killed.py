@@ -4,15 +4,15 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.spark.conftest import SharedSession
+from tests.spark.jobs.moving import rows_of
 from tests.spark.jobs.test_compact import LATER, compacted_locally
+from tests.spark.jobs.workers import WorkerKiller, wait_for
 from tests.support.job_topics import copied, files_of, make_topic
 from tidelog.errors import JobFailedError
 from tidelog.spark import jobs
@@ -28,58 +28,6 @@ def staged_names(root: Path) -> list[str]:
     return [path.name for folder in root.glob(".store.tidelog-staging-*") for path in folder.glob("*")]
 
 
-def wait_for(check: Callable[[], bool], timeout_s: float = 120) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if check():
-            return True
-        time.sleep(0.001)
-    return False
-
-
-def let_spark_recover(spark: "SparkSession") -> None:
-    """Spark replaces a daemon whose forks die, and fails the next query that needs only some rows, by what it knows of the old one."""
-
-    def as_they_are(batches: "Iterator[Any]") -> "Iterator[Any]":
-        yield from batches
-
-    done = 0
-    for _ in range(30):
-        try:
-            spark.range(0, 100_000, 1, 2).mapInArrow(as_they_are, "id long").limit(1).collect()
-            done += 1
-        except Exception:
-            done = 0
-        if done == 3:
-            return
-
-
-def python_workers() -> list[int]:
-    """Processes of ours that run tasks: forked by a daemon of PySpark, which a Java below us has started."""
-    parents: dict[int, int] = {}
-    commands: dict[int, str] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                parents[int(entry.name)] = int(fields[1])
-                commands[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            except OSError:
-                continue
-
-    def is_daemon(command: str) -> bool:
-        return any(name in command for name in ("pyspark.daemon", "tidelog.spark.worker_daemon"))
-
-    def is_ours(pid: int) -> bool:
-        while pid > 1:
-            if pid == os.getpid():
-                return True
-            pid = parents.get(pid, 0)
-        return False
-
-    return [pid for pid, command in commands.items() if is_daemon(command) and is_ours(pid) and is_daemon(commands.get(parents[pid], ""))]
-
-
 @pytest.fixture
 def stores(tmp_path: Path) -> tuple[Path, dict[str, bytes]]:
     """A store, and its files as an undisturbed compaction leaves them."""
@@ -93,33 +41,51 @@ def make_stores(tmp_path: Path) -> tuple[Path, dict[str, bytes]]:
 
 
 @pytest.mark.slow
-def test_a_killed_worker_leaves_nothing_and_the_next_run_does_it(
-    spark: "SparkSession", stores: tuple[Path, dict[str, bytes]], tmp_path: Path
+def test_a_compaction_whose_workers_are_killed_changes_nothing_and_the_next_run_does_it(
+    session_to_break: SharedSession, stores: tuple[Path, dict[str, bytes]], tmp_path: Path
 ) -> None:
     store, expected = stores
     before = {name: data for name, data in files_of(store).items() if name.endswith(".log")}
-    killed: list[int] = []
-
-    def kill() -> None:
-        if wait_for(lambda: any("-keys-" in name for name in staged_names(tmp_path))):
-            for pid in python_workers():
-                os.kill(pid, signal.SIGKILL)
-                killed.append(pid)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    with pytest.raises(JobFailedError) as raised:
-        jobs.compact(spark, store, now_ms=LATER, piece_bytes=PIECE_BYTES)
-    killer.join()
-    let_spark_recover(spark)
-    assert killed
+    with (
+        WorkerKiller(lambda: any("-keys-" in name for name in staged_names(tmp_path))) as killer,
+        pytest.raises(JobFailedError) as raised,
+    ):
+        jobs.compact(session_to_break.get(), store, now_ms=LATER, piece_bytes=PIECE_BYTES)
+    assert killer.killed
     assert "tidelog compact" in str(raised.value)
     assert len(str(raised.value).splitlines()) == 1
     assert {name: data for name, data in files_of(store).items() if name.endswith(".log")} == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["expected", "store"]
-    result = jobs.compact(spark, store, roll=True, now_ms=LATER, piece_bytes=PIECE_BYTES)
+    result = jobs.compact(session_to_break.renewed(), store, roll=True, now_ms=LATER, piece_bytes=PIECE_BYTES)
     assert result.failures == ()
     assert files_of(store) == expected
+
+
+@pytest.mark.slow
+def test_a_copy_whose_workers_are_killed_leaves_nothing_and_the_next_run_does_it(session_to_break: SharedSession, tmp_path: Path) -> None:
+    make_topic(tmp_path / "store", partitions=2, batches=150)
+    with (
+        WorkerKiller(lambda: any("-copy-" in path.name for path in tmp_path.glob(".copy.tidelog-staging-*/*"))) as killer,
+        pytest.raises(JobFailedError) as raised,
+    ):
+        jobs.copy(session_to_break.get(), tmp_path / "store", tmp_path / "copy", piece_bytes=PIECE_BYTES)
+    assert killer.killed
+    assert "copy batches" in str(raised.value)
+    assert len(str(raised.value).splitlines()) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["store"]
+    done = jobs.copy(session_to_break.renewed(), tmp_path / "store", tmp_path / "copy")
+    assert done.records == sum(map(len, rows_of(tmp_path / "store").values()))
+
+
+def test_an_export_whose_workers_are_killed_leaves_nothing(session_to_break: SharedSession, tmp_path: Path) -> None:
+    make_topic(tmp_path / "store")
+    with (
+        WorkerKiller(lambda: any(tmp_path.glob(".out.tidelog-staging-*/*-*.json"))) as killer,
+        pytest.raises(JobFailedError, match="tidelog export tide: write files"),
+    ):
+        jobs.export(session_to_break.get(), tmp_path / "store", "tide", tmp_path / "out", format="json", piece_bytes=700)
+    assert killer.killed
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
 @pytest.mark.slow
