@@ -9,6 +9,7 @@ import argparse
 import fnmatch
 import sys
 import time
+import traceback
 
 from bench import (
     aiokafka_peer,
@@ -34,7 +35,7 @@ from bench import (
 from bench.data import Inputs
 from bench.jobs import Job
 from bench.jvm import ROOT, CannotRunError, require_java
-from bench.timing import FULL, QUICK
+from bench.timing import FULL, QUICK, Pace
 from tidelog import kernel_mode
 
 QUIET_SCALING = 1.7
@@ -94,8 +95,9 @@ def _run(jobs: list[Job], *, quick: bool, is_part: bool) -> int:
     begin = time.perf_counter()
     for number, job in enumerate(jobs, 1):
         print(f"[{number:2}/{len(jobs)}] {job.name} ", end="", file=sys.stderr, flush=True)
-        result = results.result_of(job, job.measure(inputs, pace))
-        print(f"{result['ratio']:.2f} ({time.perf_counter() - begin:.0f} s)", file=sys.stderr, flush=True)
+        result = _measured(job, inputs, pace)
+        figure = result.get("error") or f"{result['ratio']:.2f}"
+        print(f"{figure} ({time.perf_counter() - begin:.0f} s)", file=sys.stderr, flush=True)
         measured.append(result)
     # Short or partial runs never replace the figures of a whole one.
     path = results.write("quick" if quick else "part" if is_part else "latest", measured, facts)
@@ -103,6 +105,15 @@ def _run(jobs: list[Job], *, quick: bool, is_part: bool) -> int:
     broken = [result["name"] for result in measured if not result["kept"]]
     print(f"{len(measured) - len(broken)} of {len(measured)} promises kept; samples in {path.relative_to(ROOT)}")
     return 1 if broken else 0
+
+
+def _measured(job: Job, inputs: Inputs, pace: Pace) -> results.Result:
+    """One row. Where a side does not run, or the two have not done the same work, that is told, and the other rows go on."""
+    try:
+        return results.result_of(job, job.measure(inputs, pace))
+    except Exception as error:
+        traceback.print_exc()
+        return results.failed(job, error)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -42,7 +42,7 @@ _ESTIMATES: tuple[Column, ...] = (
 def rates_of(grown: Sequence[Growth], latest: Sequence[Mapping[str, Any]]) -> Rates | None:
     """What the kept runs say about one core, at the largest size; None if a job was not measured."""
     last = {growth.job: growth.points[-1] for growth in grown}
-    rows = {row["name"]: row for row in latest}
+    rows = {row["name"]: row for row in latest if row["ratio"] is not None}
     if not {"verify-spark", "scan-arrow", "compact-spark"} <= set(last) or _ONE_SYNC not in rows:
         return None
     verify, scan, compact = (last[job].bytes_per_second for job in ("verify-spark", "scan-arrow", "compact-spark"))

@@ -71,7 +71,7 @@ def row_of(entry: Mapping[str, Any]) -> Row:
 
 def issues(latest: Sequence[Mapping[str, Any]], promises: Mapping[str, Mapping[str, str]], titles: Mapping[str, str]) -> list[Issue]:
     """All issues that promise something, in their order."""
-    measured = {entry["name"]: entry for entry in latest}
+    measured = {entry["name"]: entry for entry in latest if entry["ratio"] is not None}
     found = []
     for key, promised in promises.items():
         number = key.removeprefix("issue-")

@@ -30,8 +30,32 @@ def result_of(job: Job, measured: Measurement) -> Result:
         "ours_samples": [round(sample) for sample in measured.ours_samples],
         "peer_samples": [round(sample) for sample in measured.peer_samples],
         "peer_version": measured.peer_version,
+        "command": command_of(job),
         **({"extra": measured.extra} if measured.extra else {}),
     }
+
+
+def failed(job: Job, error: Exception) -> Result:
+    """The entry of a promise whose sides, or one of them, did not run: it is not kept."""
+    return {
+        "name": job.name,
+        "ours": None,
+        "peer": None,
+        "unit": job.unit,
+        "ratio": None,
+        "promise": job.promise,
+        "kept": False,
+        "ours_samples": [],
+        "peer_samples": [],
+        "peer_version": "did not run",
+        "command": command_of(job),
+        "error": f"{type(error).__name__}: {error}".partition("\n")[0],
+    }
+
+
+def command_of(job: Job) -> str:
+    """What measures this promise alone."""
+    return f".venv/bin/python -m bench --only {job.name}"
 
 
 def table(results: list[Result]) -> str:
@@ -44,7 +68,7 @@ def table(results: list[Result]) -> str:
                 _short(result["ours"]),
                 _short(result["peer"]),
                 result["unit"],
-                f"{result['ratio']:.2f}",
+                "-" if result["ratio"] is None else f"{result['ratio']:.2f}",
                 result["promise"],
                 "kept" if result["kept"] else "BROKEN",
                 result["peer_version"],
@@ -72,7 +96,9 @@ def write(name: str, results: list[Result], facts: dict[str, Any]) -> Path:
     return path
 
 
-def _short(number: float) -> str:
+def _short(number: float | None) -> str:
+    if number is None:
+        return "-"
     for size, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= size:
             return f"{number / size:.2f} {suffix}"

@@ -17,11 +17,11 @@ import mmap
 import os
 import shutil
 import stat
-import struct
-import sys
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from tidelog.disk.file_locks import lock_of_others, take_lock
+from tidelog.disk.plain_files import READING, checked_plain, give_to_owner_of, open_no_link
 from tidelog.errors import LockedError
 
 Buffer = bytes | bytearray | memoryview
@@ -62,7 +62,7 @@ class Disk:
 
     def open(self, path: str, *, write: bool = False) -> int:
         """Open a plain file that is there."""
-        return _checked_plain(_open_no_link(path, os.O_RDWR | os.O_NONBLOCK) if write else os.open(path, _READING), path)
+        return checked_plain(open_no_link(path, os.O_RDWR | os.O_NONBLOCK) if write else os.open(path, READING), path)
 
     def create(self, path: str, *, exclusive: bool = True) -> int:
         """Create a file and open it for reading and writing; it must not be there yet, or is emptied if not `exclusive`.
@@ -70,16 +70,16 @@ class Disk:
         One that has a second name, as in a backup made of hard links, is not emptied: this name goes, and a new file gets it. It belongs
         to whom its directory belongs to: what the superuser makes in a broker's directory, the broker has to open.
         """
-        fd = _open_no_link(path, os.O_RDWR | os.O_CREAT | (os.O_EXCL if exclusive else os.O_NONBLOCK))
+        fd = open_no_link(path, os.O_RDWR | os.O_CREAT | (os.O_EXCL if exclusive else os.O_NONBLOCK))
         try:
             if not exclusive:
                 if os.fstat(fd).st_nlink > 1:
                     os.unlink(path)
                     os.close(fd)
-                    fd = _open_no_link(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+                    fd = open_no_link(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
                 os.ftruncate(fd, 0)
             if os.geteuid() == 0:
-                _give_to_owner_of(os.path.dirname(path), fd)
+                give_to_owner_of(os.path.dirname(path), fd)
         except BaseException:  # whatever it is: nobody else knows of the descriptor
             os.close(fd)
             raise
@@ -182,7 +182,7 @@ class Disk:
         for new in reversed(missing):
             os.makedirs(new, exist_ok=True)
             if os.geteuid() == 0:
-                _give_to_owner_of(os.path.dirname(new), new)
+                give_to_owner_of(os.path.dirname(new), new)
 
     def entries(self, path: str) -> Iterator[Entry]:
         """What is in a directory, one by one and in no order. What vanishes meanwhile, or leads nowhere, is left out."""
@@ -219,7 +219,7 @@ class Disk:
 
     def open_plain(self, path: str) -> int:
         """Open a file for reading that nobody vouches for: never waits for a pipe, and raises for all but plain files."""
-        return _checked_plain(os.open(path, _READING), path)
+        return checked_plain(os.open(path, READING), path)
 
     def exists(self, path: str) -> bool:
         """Whether there is such a file or directory."""
@@ -258,27 +258,15 @@ class Disk:
         return mmap.mmap(fd, size, access=mmap.ACCESS_READ)
 
     def lock(self, path: str) -> int:
-        """Create a file if need be and lock it as Java's FileChannel does: against other processes, until it is closed.
-
-        A lock of the process says to others who has it, but is gone when any descriptor of the file in the process is closed, as by a
-        copy of the directory. So, where there is such a thing, its first byte is locked for this descriptor alone.
-        """
-        fd = _open_no_link(path, os.O_RDWR | os.O_CREAT)
+        """Create a file if need be and lock it as Java's FileChannel does: against other processes, until it is closed."""
+        fd = open_no_link(path, os.O_RDWR | os.O_CREAT)
         try:
             if os.geteuid() == 0:
-                _give_to_owner_of(os.path.dirname(path), fd)
-            if hasattr(fcntl, "F_OFD_SETLK"):
-                fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 0, 1)
-                fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
-            else:
-                fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno not in (errno.EACCES, errno.EAGAIN):
-                os.close(fd)
-                raise
-            holder = _holder_of_lock(fd)
+                give_to_owner_of(os.path.dirname(path), fd)
+            take_lock(fd, path)
+        except BaseException:  # whatever it is: nobody else knows of the descriptor
             os.close(fd)
-            raise _locked(path, holder) from error
+            raise
         return fd
 
     def find_lock(self, path: str) -> LockedError | None:
@@ -286,17 +274,14 @@ class Disk:
 
         Not for a file that this process has locked: to close a descriptor of it gives the lock back.
         """
-        if sys.platform != "linux":
-            return None
         try:
-            fd = os.open(path, _READING)
+            fd = os.open(path, READING)
         except FileNotFoundError:
             return None
         try:
-            kind, holder = _lock_on(fd)
+            return lock_of_others(fd, path)
         finally:
             os.close(fd)
-        return None if kind == fcntl.F_UNLCK else _locked(path, holder)
 
     def hold(self, fd: int) -> bool:
         """Show others that an open file belongs to a living process, until it is closed; False where that cannot be shown."""
@@ -360,60 +345,3 @@ class Disk:
 
 OS = Disk()
 """The disk of this machine."""
-
-
-_READING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-"""A pipe that nobody writes to is opened at once."""
-
-_FLOCK = "hhqqi0q"
-"""Type, whence, start, length, process: as the C library of 64-bit Linux has it."""
-
-
-def _open_no_link(path: str, flags: int) -> int:
-    """Open a file that is to be written: by its own name, and not through a link."""
-    try:
-        return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-    except OSError as error:
-        if error.errno != errno.ELOOP:
-            raise
-        raise OSError(errno.ELOOP, f"{os.path.basename(path)} is a link, through which nothing is written", path) from error
-
-
-def _checked_plain(fd: int, path: str) -> int:
-    """The descriptor, if it is that of a plain file."""
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise OSError(errno.EINVAL, f"{os.path.basename(path)} is not a plain file", path)
-    return fd
-
-
-def _give_to_owner_of(directory: str, made: int | str) -> None:
-    """Let what was made belong to whom its directory does. Only what is the superuser's is given away, and no file with a second name."""
-    home, found = os.stat(directory or "."), os.stat(made)
-    if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
-        return  # somebody has linked it here, and it may be anybody's
-    if found.st_uid == 0 and (home.st_uid, home.st_gid) != (found.st_uid, found.st_gid):
-        os.chown(made, home.st_uid, home.st_gid)
-
-
-def _locked(path: str, holder: int | None) -> LockedError:
-    who = "another process" if holder is None else f"process {holder}"
-    return LockedError(f"locked by {who}", path=path, hint="a broker or another program has it open")
-
-
-def _holder_of_lock(fd: int) -> int | None:
-    """The process that holds a POSIX lock on a file; None where the system does not say (as across containers)."""
-    if sys.platform != "linux":
-        return None
-    try:
-        kind, holder = _lock_on(fd)
-    except OSError:
-        return None
-    return holder if kind != fcntl.F_UNLCK else None
-
-
-def _lock_on(fd: int) -> tuple[int, int | None]:
-    """What kind of POSIX lock others have on a file, and which process, if it can be told."""
-    answer = fcntl.fcntl(fd, fcntl.F_GETLK, struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 1, 0, 0))
-    kind, _, _, _, holder = struct.unpack(_FLOCK, answer)
-    return kind, holder if holder > 0 else None

@@ -37,7 +37,7 @@ from tidelog.inspection.reindex import (
 from tidelog.log.segment_piece import SegmentPiece, pack
 from tidelog.record.kernel.clock import wall_clock
 from tidelog.spark.jobs.details import Details
-from tidelog.spark.jobs.running import SparkTasks, staged, task_bytes_for
+from tidelog.spark.jobs.running import READ_ONCE_BYTES, SparkTasks, staged, task_bytes_for
 from tidelog.store.read_only_store import ReadOnlyStore
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class _Run:
         self.failures: dict[str, TidelogError] = {}
         self.notes: dict[str, str | None] = {}
         total = sum(segment.size_bytes for own in self.segments.values() for segment in own)
-        self.task_bytes = task_bytes_for(total, tasks.workers)
+        self.task_bytes = task_bytes_for(total, tasks.workers, most=READ_ONCE_BYTES)
         with ReadOnlyStore.open(root) as store:
             self.settings = {topic: store.settings_of(topic).config for topic in {_partition(name).topic for name in names}}
 

@@ -125,14 +125,21 @@ def context_of(spark: "SparkSession") -> "SparkContext | None":
         return None
 
 
+READ_ONCE_BYTES = 512 << 20
+"""The most for a task that keeps nothing of what it reads: some tenths of a second of work, where a task costs ten milliseconds."""
+
+
 def task_bytes_for(total_bytes: int, workers: int, *, least: int = 16 << 20, most: int = 128 << 20) -> int:
     """How many bytes a task should have: all workers busy to the end, and no task so small that starting it takes longer than its work."""
     return max(least, min(most, -(-total_bytes // (2 * max(1, workers)))))
 
 
 def fair_share(total_bytes: int, workers: int, task_bytes: int) -> int:
-    """What is not larger than that need not be cut: there is enough besides to keep all workers busy."""
-    return max(task_bytes, total_bytes // (2 * max(1, workers)))
+    """What is not larger than that need not be cut: there is enough besides to keep all workers busy.
+
+    A quarter more than an even share, so that partitions which are all alike are not cut for the few bytes in which they differ.
+    """
+    return max(task_bytes, 5 * total_bytes // (8 * max(1, workers)))
 
 
 def do_task(function: Work, task: Any, staging: Staging | None, attempt: str) -> Any:
