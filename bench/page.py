@@ -1,4 +1,4 @@
-"""The command: `python -m bench.page [--check]`: docs/performance.md and its drawings, from the JSON of kept runs and from nothing else.
+"""The command: `python -m bench.page [--check]`: docs/performance.md, its drawings and the README's figures, from the JSON of kept runs.
 
     bench/results/latest.json      a whole `make bench`, and machine.json beside it
     bench/results/growth.json      `python -m bench.growth`
@@ -12,6 +12,7 @@ Reproduce: `.venv/bin/python -m bench.page`
 
 import argparse
 import json
+import os
 import sys
 import tomllib
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ from bench.jvm import ROOT
 from bench.page_cluster_text import cluster_section, rates_of
 from bench.page_growth import growth_section
 from bench.page_promises import promise_section
+from bench.page_readme import figures, with_figures
 from bench.page_rows import issues, titles_of
 from bench.page_text import paragraph
 from bench.plot_growth import memory_chart, time_chart
@@ -30,6 +32,7 @@ from bench.plots import promise_chart
 
 DOCS = ROOT / "docs"
 PAGE = "performance.md"
+README = "../README.md"
 _RESULTS = ROOT / "bench" / "results"
 _PROMISES = ROOT / "bench" / "promises.toml"
 
@@ -43,7 +46,7 @@ def main() -> int:
     stale = [name for name, text in made.items() if not _is(DOCS / name, text)]
     gone = [path for path in sorted((DOCS / "performance").glob("*.svg")) if f"performance/{path.name}" not in made]
     for name in [*stale, *(f"performance/{path.name}" for path in gone)]:
-        print(f"docs/{name} {'is not what the results give' if options.check else 'changed'}")
+        print(f"{os.path.normpath(f'docs/{name}')} {'is not what the results give' if options.check else 'changed'}")
     if options.check:
         return 1 if stale or gone else 0
     (DOCS / "performance").mkdir(exist_ok=True)
@@ -56,12 +59,10 @@ def main() -> int:
 
 def files() -> dict[str, str]:
     """All files, by their names below docs/."""
-    return rendered(
-        json.loads((_RESULTS / "latest.json").read_text()),
-        json.loads((_RESULTS / "machine.json").read_text()),
-        json.loads((_RESULTS / "growth.json").read_text()) if (_RESULTS / "growth.json").exists() else None,
-        _PROMISES.read_text(),
-    )
+    latest, machine = (json.loads((_RESULTS / f"{name}.json").read_text()) for name in ("latest", "machine"))
+    growth = json.loads((_RESULTS / "growth.json").read_text()) if (_RESULTS / "growth.json").exists() else None
+    readme = with_figures((DOCS / README).read_text(), figures(latest, machine))
+    return {**rendered(latest, machine, growth, _PROMISES.read_text()), README: readme}
 
 
 def rendered(latest: list[dict[str, Any]], machine: Mapping[str, Any], growth: Mapping[str, Any] | None, promises: str) -> dict[str, str]:

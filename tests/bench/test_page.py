@@ -11,6 +11,7 @@ from bench.growth_fit import growths
 from bench.jvm import ROOT
 from bench.page_cluster import EXECUTORS, TOTAL_BYTES, Cluster, Rates, entry_files_opened, estimates
 from bench.page_cluster_text import rates_of
+from bench.page_readme import figures, with_figures
 from bench.page_rows import issues, row_of, titles_of
 from bench.page_text import paragraph, short, span, times
 
@@ -52,7 +53,7 @@ def test_the_committed_page_and_drawings_are_what_the_kept_runs_give() -> None:
     """Otherwise: `.venv/bin/python -m bench.page`."""
     made = page.files()
     folder = page.DOCS / "performance"
-    assert {f"performance/{path.name}" for path in folder.glob("*.svg")} == set(made) - {page.PAGE}
+    assert {f"performance/{path.name}" for path in folder.glob("*.svg")} == set(made) - {page.PAGE, page.README}
     assert [name for name, text in made.items() if (page.DOCS / name).read_text() != text] == []
 
 
@@ -62,6 +63,14 @@ def test_a_promise_that_is_not_kept_or_was_not_measured_is_printed_as_such() -> 
     (line,) = [line for line in text.splitlines() if line.startswith("| `1-one`")]
     assert line == "| `1-one` | 1.50 k | 1.00 k | records/s | 1.50 | 1.08 – 2.06 | >= 2 | **not kept** | peer 1 |"
     assert "Not measured in this run: `1-two` (>= 2)." in text
+
+
+def test_the_readme_tells_a_ratio_that_is_below_its_promise_as_such() -> None:
+    text = figures([entry("6-compact-s-100k", 7.0), entry("6-compact-s-4m", 3.0, ">= 4"), entry("2-append-leader-runs", 2.1)], MACHINE)
+    assert "| log compaction, 100 k keys; 4 M | Kafka's own `Cleaner` | 7.00; 3.00 (promised >= 4) |" in text
+    assert "DuckDB" not in text  # not measured, not told
+    with pytest.raises(ValueError, match="no place for figures"):
+        with_figures("# Tidelog", text)
 
 
 def test_each_issue_with_rows_has_a_drawing_that_the_page_shows() -> None:
