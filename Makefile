@@ -73,14 +73,13 @@ golden: setup ## let Kafka write tests/golden again (Java 17 and Maven needed)
 
 bench: setup ## every speed promise, as a ratio against its peer (Java 17 and Maven needed)
 	interop/resolve-jars
-	$(BIN)/python -m bench
-	$(BIN)/python -m bench.page
+	$(BIN)/python -m bench; code=$$?; test $$code -gt 1 || $(BIN)/python -m bench.page; exit $$code
 
 report-check: setup ## look at reports in a real browser (Chromium needed)
 	$(BIN)/python -m tests.report_check $(if $(KEEP),--keep $(KEEP))
 
-soak: setup ## ten minutes of everything at once on one store
-	$(BIN)/python -m tests.soak.soak
+soak: setup ## ten minutes (SECONDS=600) of everything at once on one store
+	$(BIN)/python -m tests.soak.soak --seconds $(or $(SECONDS),600)
 
 crash: setup ## every crash image of long workloads, and a thousand killed writers
 	$(BIN)/python -m tests.crash.long_run
@@ -92,8 +91,8 @@ growth: setup ## time and memory from 64 MiB to 4 GiB, and docs/performance.md w
 	$(BIN)/python -m bench.growth
 	$(BIN)/python -m bench.page
 
-fuzz: setup ## a million mutated batches against the kernel under AddressSanitizer
-	$(BIN)/python -m tests.fuzz.sanitized --batches 1000000
+fuzz: setup ## a million (BATCHES=1000000) mutated batches against the kernel under AddressSanitizer
+	$(BIN)/python -m tests.fuzz.sanitized --batches $(or $(BATCHES),1000000)
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis interop/.jars interop/.classes

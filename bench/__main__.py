@@ -63,7 +63,7 @@ JOBS = [
 def main() -> int:
     """Measure, print, keep."""
     options = _parser().parse_args()
-    jobs = [job for job in JOBS if options.only is None or fnmatch.fnmatch(job.name, f"*{options.only}*")]
+    jobs = chosen(options.only)
     if options.list:
         print("\n".join(f"{job.name}  {job.promise}" for job in jobs))
         return 0
@@ -74,6 +74,12 @@ def main() -> int:
     except CannotRunError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
+
+
+def chosen(only: str | None) -> list[Job]:
+    """The promise of this name, or all that a pattern matches."""
+    exact = [job for job in JOBS if job.name == only]
+    return exact or [job for job in JOBS if only is None or fnmatch.fnmatch(job.name, f"*{only}*")]
 
 
 def _run(jobs: list[Job], *, quick: bool, is_part: bool) -> int:
@@ -99,8 +105,10 @@ def _run(jobs: list[Job], *, quick: bool, is_part: bool) -> int:
         figure = result.get("error") or f"{result['ratio']:.2f}"
         print(f"{figure} ({time.perf_counter() - begin:.0f} s)", file=sys.stderr, flush=True)
         measured.append(result)
+        results.write("running", measured, facts)  # an hour's figures are not lost with the last row
     # Short or partial runs never replace the figures of a whole one.
     path = results.write("quick" if quick else "part" if is_part else "latest", measured, facts)
+    results.remove("running")
     print(results.table(measured))
     broken = [result["name"] for result in measured if not result["kept"]]
     print(f"{len(measured) - len(broken)} of {len(measured)} promises kept; samples in {path.relative_to(ROOT)}")
@@ -118,7 +126,9 @@ def _measured(job: Job, inputs: Inputs, pace: Pace) -> results.Result:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Every speed promise, as a ratio against its peer.")
-    parser.add_argument("--only", metavar="PATTERN", help="only promises whose name has this in it; * and ? are wildcards")
+    parser.add_argument(
+        "--only", metavar="PATTERN", help="the promise of this name, or those whose name has this in it; * and ? are wildcards"
+    )
     parser.add_argument("--quick", action="store_true", help="few short samples, for a look; kept in quick.json")
     parser.add_argument("--list", action="store_true", help="name the promises and stop")
     return parser

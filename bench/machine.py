@@ -21,7 +21,7 @@ from typing import Any
 from bench.jvm import ROOT
 from bench.timing import FULL, Pace
 
-PACKAGES = ("tidelog", "numpy", "pyarrow", "crc32c", "cramjam", "zstandard", "aiokafka", "Cython")
+PACKAGES = ("tidelog", "numpy", "pyarrow", "crc32c", "cramjam", "zstandard", "aiokafka", "pyspark", "duckdb", "lmdb", "Cython")
 _HASHED = bytes(8 << 20)
 
 
@@ -37,6 +37,8 @@ def facts(pace: Pace) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "c_library": " ".join(platform.libc_ver()),
+        "java": _java(),
+        "file_system": _file_system(),
         "packages": {package: version(package) for package in PACKAGES},
         "commit": _commit(),
         "samples": pace.samples,
@@ -67,6 +69,17 @@ def _processor() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.processor()
+
+
+def _java() -> str:
+    told = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr  # it talks there
+    return told.partition("\n")[0].strip() or "unknown"
+
+
+def _file_system() -> str:
+    """Of the data of the benchmarks."""
+    told = subprocess.run(["stat", "-f", "-c", "%T", str(ROOT)], capture_output=True, text=True, check=False)
+    return told.stdout.strip() or "unknown"
 
 
 def _commit() -> str:

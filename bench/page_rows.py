@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bench.results import spread
+
 _ISSUE = re.compile(r"\[issue-(\d+)\] *# *(.+)")
 
 
@@ -51,21 +53,20 @@ class Issue:
 
 
 def row_of(entry: Mapping[str, Any]) -> Row:
-    """One entry of the JSON. Samples are kept as whole numbers, so the spread is widened where it has lost the ratio by that."""
-    ours, peer = entry["ours_samples"], entry["peer_samples"]
-    ratio = float(entry["ratio"])
+    """One entry of the JSON."""
+    lowest, highest = spread(entry)
     return Row(
         entry["name"],
         entry["ours"],
         entry["peer"],
         entry["unit"],
-        ratio,
-        min(ratio, min(ours) / max(peer)),
-        max(ratio, max(ours) / min(peer)) if min(peer) else ratio,
+        float(entry["ratio"]),
+        lowest,
+        highest,
         entry["promise"],
         entry["kept"],
         entry["peer_version"],
-        len(ours),
+        len(entry["ours_samples"]),
     )
 
 

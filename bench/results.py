@@ -4,6 +4,7 @@ Reproduce: `.venv/bin/python -m bench`, then `bench/results/latest.json`
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ def result_of(job: Job, measured: Measurement) -> Result:
         "ours": round(measured.ours),
         "peer": round(measured.peer),
         "unit": job.unit,
-        "ratio": round(ratio, 3),
+        "ratio": ratio,
         "promise": job.promise,
         "kept": job.is_kept(ratio),
         "ours_samples": [round(sample) for sample in measured.ours_samples],
@@ -60,7 +61,7 @@ def command_of(job: Job) -> str:
 
 def table(results: list[Result]) -> str:
     """For people."""
-    rows = [("promise", "ours", "peer", "unit", "ratio", "promised", "", "peer is")]
+    rows = [("promise", "ours", "peer", "unit", "ratio", "spread", "promised", "", "peer is")]
     for result in results:
         rows.append(
             (
@@ -69,13 +70,14 @@ def table(results: list[Result]) -> str:
                 _short(result["peer"]),
                 result["unit"],
                 "-" if result["ratio"] is None else f"{result['ratio']:.2f}",
+                _spread(result),
                 result["promise"],
                 "kept" if result["kept"] else "BROKEN",
                 result["peer_version"],
             )
         )
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    numbers = (1, 2, 4)
+    numbers = (1, 2, 4, 5)
     lines = [
         "  ".join(
             cell.rjust(width) if column in numbers else cell.ljust(width)
@@ -91,9 +93,28 @@ def write(name: str, results: list[Result], facts: dict[str, Any]) -> Path:
     FOLDER.mkdir(parents=True, exist_ok=True)
     path = FOLDER / f"{name}.json"
     path.write_text(json.dumps(results, indent=2) + "\n")
-    machine = FOLDER / ("machine.json" if name == "latest" else f"{name}-machine.json")
-    machine.write_text(json.dumps(facts, indent=2) + "\n")
+    _machine(name).write_text(json.dumps(facts, indent=2) + "\n")
     return path
+
+
+def remove(name: str) -> None:
+    """Forget the results of that name."""
+    (FOLDER / f"{name}.json").unlink(missing_ok=True)
+    _machine(name).unlink(missing_ok=True)
+
+
+def _machine(name: str) -> Path:
+    return FOLDER / ("machine.json" if name == "latest" else f"{name}-machine.json")
+
+
+def spread(result: Mapping[str, Any]) -> tuple[float, float]:
+    """The lowest and the highest ratio that samples of both sides give. The ratio is among them, also where samples were rounded."""
+    ours, peer, ratio = result["ours_samples"], result["peer_samples"], float(result["ratio"])
+    return min(ratio, min(ours) / max(peer)), max(ratio, max(ours) / min(peer)) if min(peer) else ratio
+
+
+def _spread(result: Result) -> str:
+    return "-" if result["ratio"] is None else "{:.2f} to {:.2f}".format(*spread(result))
 
 
 def _short(number: float | None) -> str:

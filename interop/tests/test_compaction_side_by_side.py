@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from interop.judge import Judge
-from interop.tests.compaction_side_by_side import REGRESSIONS, differences
+from interop.tests.compaction_side_by_side import REGRESSIONS, differences, differences_in_parts
 from interop.tests.random_logs_to_clean import write_case
 from interop.tests.side_by_side import keep_regression
 
@@ -39,6 +39,13 @@ def test_same_records_and_same_files(seed: int, logs: Path, memory: Path, judge:
     if found:
         kept = keep_regression(logs / str(seed), found, memory / "shrink" / str(seed), judge, REGRESSIONS, differences)
         pytest.fail("\n".join([f"seed {seed}, shrunk into {kept}:", *found]))
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + LOGS))
+def test_same_files_in_parts_as_on_spark(seed: int, logs: Path, memory: Path) -> None:
+    """The stages of `tidelog.spark.jobs.compact`, each task done twice, by parts of one batch up to whole logs."""
+    piece_bytes, task_bytes = ((1, 1), (300, 700), (300, 5000), (1 << 20, 1 << 20))[seed % 4]
+    assert differences_in_parts(logs / str(seed), memory / "parts" / str(seed), piece_bytes=piece_bytes, task_bytes=task_bytes) == []
 
 
 @pytest.mark.parametrize("name", KEPT)

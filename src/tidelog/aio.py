@@ -13,11 +13,12 @@ one that runs already goes through, and nobody hears of it: an append may be in 
 
 import asyncio
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar, overload
+from uuid import UUID
 
 from tidelog.aio_consumer import AsyncConsumer, AsyncGroup
 from tidelog.aio_topic import AsyncReadOnlyTopic, AsyncTopic, AsyncWriter, Run
@@ -25,9 +26,11 @@ from tidelog.aio_transaction import AsyncTransaction
 from tidelog.compaction.results import CompactResult
 from tidelog.config import LogConfig, StoreConfig
 from tidelog.errors import LogClosedError
+from tidelog.retention import AnyPolicy
 from tidelog.store import open as open_store
-from tidelog.store.loading import Paths
+from tidelog.store.loading import Adopt, LoadProgress, Paths
 from tidelog.store.read_only_store import ReadOnlyStore
+from tidelog.store.retaining import RetentionResult
 from tidelog.store.store import Store
 from tidelog.store.transactions.hanging import HangingTransaction, TransactionDescription
 
@@ -57,9 +60,11 @@ async def open(  # noqa: A001
     mode: Literal["a"] = "a",
     config: Mapping[str, object] | StoreConfig | None = None,
     clock: Callable[[], int] | None = None,
-    adopt: bool = False,
+    adopt: Adopt = False,
     lock_timeout_s: float = 0,
     *,
+    policies: Sequence[AnyPolicy] = (),
+    progress: Callable[[LoadProgress], None] | None = None,
     threads: int = DEFAULT_THREADS,
 ) -> "AsyncStore": ...
 
@@ -69,6 +74,7 @@ async def open(  # noqa: A001
     path: Paths,
     mode: Literal["r"],
     config: Mapping[str, object] | StoreConfig | None = None,
+    clock: Callable[[], int] | None = None,
     *,
     threads: int = DEFAULT_THREADS,
 ) -> "AsyncReadOnlyStore": ...
@@ -79,17 +85,17 @@ async def open(  # noqa: A001
     mode: Literal["a", "r"] = "a",
     config: Mapping[str, object] | StoreConfig | None = None,
     clock: Callable[[], int] | None = None,
-    adopt: bool = False,
+    adopt: Adopt = False,
     lock_timeout_s: float = 0,
     *,
+    policies: Sequence[AnyPolicy] = (),
+    progress: Callable[[LoadProgress], None] | None = None,
     threads: int = DEFAULT_THREADS,
 ) -> "AsyncStore | AsyncReadOnlyStore":
-    """`tidelog.open`; up to `threads` calls are made at a time."""
+    """`tidelog.open`; up to `threads` calls are made at a time. `clock` and `progress` are called by threads, not in the loop."""
     executor = ThreadPoolExecutor(threads, "tidelog-aio")
-    if mode == "r":
-        opening: Future[Any] = executor.submit(open_store, path, "r", config)
-    else:
-        opening = executor.submit(open_store, path, mode, config, clock, adopt, lock_timeout_s)
+    call: Callable[..., Any] = open_store  # which knows what goes with which mode
+    opening: Future[Any] = executor.submit(call, path, mode, config, clock, adopt, lock_timeout_s, policies=policies, progress=progress)
     try:
         store: Any = await asyncio.wrap_future(opening)
     except BaseException:  # a cancelled task too
@@ -137,16 +143,16 @@ class _Opened(Generic[S]):
         self, group: str, topics: str | Iterable[str], *, positions: "AsyncStore | Store | None" = None, **options: Any
     ) -> AsyncConsumer:
         """`consumer`, with its options. Close it, or use it in `async with`."""
-        keeper = positions.store if isinstance(positions, AsyncStore) else positions
+        keeper = _keeper(positions)
         return AsyncConsumer(await self._run(self.store.consumer, group, topics, positions=keeper, **options), self._runner)
 
     async def groups(self) -> list[AsyncGroup]:
         """All groups that something is known of, by name."""
         return [AsyncGroup(group, self._runner) for group in await self._run(self.store.groups)]
 
-    def group(self, name: str) -> AsyncGroup:
-        """A group by its name."""
-        return AsyncGroup(self.store.group(name), self._runner)
+    def group(self, name: str, *, positions: "AsyncStore | Store | None" = None) -> AsyncGroup:
+        """A group by its name. `positions` is another store, that keeps its positions."""
+        return AsyncGroup(self.store.group(name, positions=_keeper(positions)), self._runner)
 
     async def close(self) -> None:
         """`close`, when the calls that run are done. Goes on if it is cancelled."""
@@ -172,6 +178,11 @@ class _Opened(Generic[S]):
         return f"{type(self).__name__}({', '.join(self.store.paths)})"
 
 
+def _keeper(positions: "AsyncStore | Store | None") -> Store | None:
+    """The store that keeps positions, whichever of its two forms is given."""
+    return positions.store if isinstance(positions, AsyncStore) else positions
+
+
 class AsyncReadOnlyStore(_Opened[ReadOnlyStore]):
     """A store that is only read. Made by `open(…, mode="r")`."""
 
@@ -193,9 +204,10 @@ class AsyncStore(_Opened[Store]):
         partitions: int | None = None,
         config: Mapping[str, object] | LogConfig | None = None,
         exist_ok: bool = False,
+        topic_id: UUID | None = None,
     ) -> AsyncTopic:
         """`Store.create_topic`."""
-        return AsyncTopic(await self._run(self.store.create_topic, name, partitions, config, exist_ok), self._runner)
+        return AsyncTopic(await self._run(self.store.create_topic, name, partitions, config, exist_ok, topic_id), self._runner)
 
     async def topics(self) -> list[AsyncTopic]:
         """All topics, by name."""
@@ -216,6 +228,10 @@ class AsyncStore(_Opened[Store]):
     async def abort_hanging(self, transaction: HangingTransaction) -> None:
         """`Store.abort_hanging`."""
         await self._run(self.store.abort_hanging, transaction)
+
+    async def retain(self, topic: str | None = None) -> RetentionResult:
+        """`Store.retain`."""
+        return await self._run(self.store.retain, topic)
 
     async def compact(
         self, topic: str | None = None, *, roll: bool = False, dry_run: bool = False, drop_null_keys: bool = False

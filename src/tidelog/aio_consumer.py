@@ -27,7 +27,10 @@ class AsyncConsumer:
 
     def __init__(self, consumer: Consumer, run: Run) -> None:
         self.consumer = consumer
-        """The consumer itself: what it answers from memory, as `assignment` or `positions`, needs no twin."""
+        """The consumer itself: what has nothing to do with where it is, as `assignment`, needs no twin.
+
+        Where it is, its twins tell: after a poll that was cancelled, the consumer itself may be behind records that nobody got.
+        """
         self._run = run
         self._lock = asyncio.Lock()
         self._last: asyncio.Future[Any] | None = None
@@ -35,7 +38,8 @@ class AsyncConsumer:
         self._undone: dict[PartitionCursor, Position] = {}
         """Where partitions were before a poll that was cancelled."""
 
-    async def _call(self, call: Any, *arguments: Any) -> Any:
+    async def call(self, call: Any, *arguments: Any) -> Any:
+        """Make a call that asks where the consumer is: one behind the other, and after what a cancelled poll had taken is put back."""
         async with self._lock:
             if self._last is not None and not self._last.done():
                 await asyncio.wait([self._last])
@@ -64,7 +68,7 @@ class AsyncConsumer:
         before: dict[PartitionCursor, Position] = {}
         try:
             while len(taken) < max_records:
-                cursor: PartitionCursor | None = await self._call(self.consumer.ready)
+                cursor: PartitionCursor | None = await self.call(self.consumer.ready)
                 if cursor is None:
                     break
                 position = cursor.committable
@@ -81,9 +85,9 @@ class AsyncConsumer:
 
     async def __aiter__(self) -> AsyncIterator[Record]:
         """The records, each of which counts as consumed when it is given out."""
-        ends = await self._call(self.consumer.ends)
+        ends = await self.call(self.consumer.ends)
         while True:
-            cursor: PartitionCursor | None = await self._call(self.consumer.ready, ends)
+            cursor: PartitionCursor | None = await self.call(self.consumer.ready, ends)
             if cursor is not None:
                 for record in cursor.drain():
                     yield record
@@ -96,37 +100,42 @@ class AsyncConsumer:
 
     async def seek(self, partition: AnyPartition, to: LogPosition) -> None:
         """`Consumer.seek`."""
-        await self._call(self.consumer.seek, partition, to)
+        await self.call(self.consumer.seek, partition, to)
 
     async def rewind(self) -> None:
         """`Consumer.rewind`."""
-        await self._call(self.consumer.rewind)
+        await self.call(self.consumer.rewind)
 
     async def position(self, partition: AnyPartition) -> int:
         """`Consumer.position`."""
-        found: int = await self._call(self.consumer.position, partition)
+        found: int = await self.call(self.consumer.position, partition)
+        return found
+
+    async def positions(self) -> dict[TopicPartition, Position]:
+        """`Consumer.positions`."""
+        found: dict[TopicPartition, Position] = await self.call(self.consumer.positions)
         return found
 
     async def committed(self, partition: AnyPartition) -> Position | None:
         """`Consumer.committed`."""
-        found: Position | None = await self._call(self.consumer.committed, partition)
+        found: Position | None = await self.call(self.consumer.committed, partition)
         return found
 
     async def lag(self) -> dict[TopicPartition, int]:
         """`Consumer.lag`."""
-        found: dict[TopicPartition, int] = await self._call(self.consumer.lag)
+        found: dict[TopicPartition, int] = await self.call(self.consumer.lag)
         return found
 
     async def commit(self, positions: Mapping[AnyPartition, int | Position] | None = None) -> None:
         """`Consumer.commit`."""
-        await self._call(self.consumer.commit, positions)
+        await self.call(self.consumer.commit, positions)
 
     async def close(self) -> None:
-        """`Consumer.close`, when the call that runs is done."""
+        """`Consumer.close`, when the call that runs is done. Goes on if it is cancelled."""
         async with self._lock:
             if self._last is not None and not self._last.done():
                 await asyncio.wait([self._last])
-            self.consumer.close()
+            await asyncio.shield(asyncio.to_thread(self.consumer.close))  # also when the store, with its threads, is closed already
 
     async def __aenter__(self) -> Self:
         return self

@@ -139,6 +139,10 @@ class AsyncTopic(_Reading[Topic]):
         summary: AppendSummary = await self._run(self.topic.append_many, records, **options)
         return summary
 
+    async def alter(self, config: Mapping[str, object] | None = None, *, reset: Iterable[str] = ()) -> None:
+        """`Topic.alter`."""
+        await self._run(self.topic.alter, config, reset=reset)
+
     def writer(self, *, buffer_memory: int = DEFAULT_BUFFER_MEMORY, **options: Any) -> "AsyncWriter":
         """`writer`, with its options. Close it, or use it in `async with`."""
         return AsyncWriter(self.topic.writer(buffer_memory=buffer_memory, **options), self._run, buffer_memory)

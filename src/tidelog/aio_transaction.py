@@ -10,10 +10,12 @@ import asyncio
 from types import TracebackType
 from typing import Any, Self
 
+from tidelog.aio_consumer import AsyncConsumer
 from tidelog.aio_topic import AsyncTopic, Run
 from tidelog.disk.disk import Buffer
 from tidelog.errors import TransactionError
 from tidelog.record.kernel.gathering import WriteHandle
+from tidelog.store.groups.offset_commits import CommitsPositions
 from tidelog.store.store import Store
 from tidelog.store.topic import Topic
 from tidelog.store.transactions.transaction import Transaction
@@ -60,9 +62,12 @@ class AsyncTransaction:
         count: int = await self._run(self.transaction.append_batches, target, partition, batches)
         return count
 
-    async def commit_positions(self, consumer: Any) -> None:
+    async def commit_positions(self, consumer: AsyncConsumer | CommitsPositions) -> None:
         """`Transaction.commit_positions`, of an asyncio consumer or a plain one."""
-        await self._run(self.transaction.commit_positions, getattr(consumer, "consumer", consumer))
+        if isinstance(consumer, AsyncConsumer):
+            await consumer.call(self.transaction.commit_positions, consumer.consumer)
+        else:
+            await self._run(self.transaction.commit_positions, consumer)
 
     async def commit(self) -> None:
         """`commit`. Goes on if it is cancelled."""

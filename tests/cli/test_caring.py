@@ -130,7 +130,7 @@ def test_compact(store: Path) -> None:
     done = run("compact", store, "--apply")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].startswith("profiles-0: 4 of 6 records went, ")
-    assert [line for line in log_lines(done.stderr) if line.startswith("tidelog.cli: compacted profiles-0: 4 of 6 records went")]
+    assert [line for line in log_lines(done.stderr) if line.startswith("tidelog: compacted profiles-0: 4 of 6 records went")]
     assert values(store, "profiles") == ["4", "5", "6", "7", "8", "9"]
     assert not list(store.rglob("*.deleted"))
     assert is_sound(store)
@@ -240,7 +240,7 @@ def test_retain_of_a_brokers_directory(broker: Path) -> None:
     assert "emails: settings from __cluster_metadata: retention.ms=172800000 (2 d)\n" in done.stdout
     assert done.stdout.splitlines()[-1] == "retain: 1 segment went, 231 B"
     [line] = log_lines(done.stderr)
-    assert line.startswith("tidelog.cli: deleted from emails-0: 1 segments, 231 bytes, 10 records by time: ")
+    assert line.startswith("tidelog: deleted from emails-0: 1 segments, 231 bytes, 10 records by time: ")
     rows = objects("ls", broker, "emails")
     assert [(row["log_start_offset"], row["log_end_offset"]) for row in rows] == [(10, 10), (0, 0), (0, 0)]
     assert values(broker, "plain")[0] == "plain 0"
@@ -259,7 +259,7 @@ def test_compact_of_a_brokers_directory(broker: Path) -> None:
     before = values(broker, "profiles")
     done = run("compact", broker, "profiles", "--roll", "--apply", *COMPACTION)
     assert done.returncode == 0, done.stderr
-    assert [line for line in log_lines(done.stderr) if line.startswith("tidelog.cli: compacted profiles-0: 7 of 10 records went")]
+    assert [line for line in log_lines(done.stderr) if line.startswith("tidelog: compacted profiles-0: 7 of 10 records went")]
     assert values(broker, "profiles") == before[-3:]
     assert "profiles 0 10" in (broker / "cleaner-offset-checkpoint").read_text()
     check_left_as_a_brokers(broker)

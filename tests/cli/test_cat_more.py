@@ -98,7 +98,10 @@ def test_formats_print_bytes_as_they_are(store: Path) -> None:
     assert (done.stdout, done.stderr) == (b"\x00\x00\x00\x02\xff\x00\n", b"")
 
 
-@pytest.mark.parametrize(("form", "what"), [("%q", "no such token in a format: %q"), ("%", "token"), (r"\q", "escape"), (r"\x4", "escape")])
+@pytest.mark.parametrize(
+    ("form", "what"),
+    [("%q", "no such token in a format: %q"), ("%", "token"), (r"\x", r"no number behind \x"), (r"a\xg", r"no number behind \x")],
+)
 def test_a_format_that_is_none(form: str, what: str, store: Path) -> None:
     done = run("cat", store, "odd", "-f", form)
     assert (done.returncode, done.stdout) == (2, "")
@@ -176,3 +179,36 @@ def test_follow_in_this_process_ends_with_its_count(store: Path) -> None:
         timer.join()
     assert (done.returncode, done.stdout) == (0, "late")
     assert time.monotonic() - begun < 20
+
+
+@pytest.mark.parametrize(
+    ("form", "shown"),
+    [
+        (r"\x4", "\x04"), (r"\x41B", "\x1b"), (r"\x0x41;", "A;"), (r"\x00000041;", "A;"), (r"\036", "\x1e"), (r"\30", "\x1e"),
+        (r"\0", "\x00"), (r"\089", "\x0089"), (r"\0x41", "A"), (r"\321", "A"), (r"\q\"\\", 'q"\\'), ("a\\", "a\\"), (r"\%p", "\\0"),
+        (r"\99999999999999999999999;", "\\xff;"),
+    ],
+)  # fmt: skip
+def test_escapes_are_kcats(form: str, shown: str, store: Path) -> None:
+    assert run("cat", store, "odd", "-c", "1", "-f", form).stdout == shown
+
+
+def test_values_that_no_json_can_have(tmp_path: Path) -> None:
+    values = [b"NaN", b"[Infinity]", b"1e999", b"[" * 900 + b"]" * 900, b"[" * 100_000, b'{"a": 1}']
+    with open_store(tmp_path) as made:
+        topic = made.create_topic("t")
+        for value in values:
+            topic.append(value, timestamp_ms=TIME)
+    done = run("cat", tmp_path, "t", "--value-decoder", "json", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = [json.loads(line, parse_constant=pytest.fail) for line in done.stdout.splitlines()]
+    assert [one["value"] for one in found] == ["NaN", "[Infinity]", "Infinity", *(value.decode() for value in values[3:5]), {"a": 1}]
+    assert [one.get("notes") for one in found] == [
+        ["value: no JSON: NaN is no number"],
+        ["value: no JSON: Infinity is no number"],
+        None,
+        ["value: nested deeper than 200 levels"],
+        ["value: nested deeper than 200 levels"],
+        None,
+    ]
+    assert run("cat", tmp_path, "t", "--value-decoder", "json").returncode == 0

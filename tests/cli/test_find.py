@@ -1,6 +1,7 @@
 """`tidelog find`: records, and where they lie."""
 
 import json
+import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -147,3 +148,26 @@ def test_wrong_use(arguments: list[str], what: str, store: Path) -> None:
     done = run("find", store, "emails", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert what in done.stderr
+
+
+def test_in_one_partition_the_last_is_the_last_whatever_its_time(tmp_path: Path) -> None:
+    with open_store(tmp_path) as made:
+        topic = made.create_topic("t", 2)
+        for value, time_ms, partition in ((b"first", TIME + 9, 0), (b"last", TIME, 0), (b"elsewhere", TIME - 1, 1)):
+            topic.append(value, key=b"k", timestamp_ms=time_ms, partition=partition)
+    assert [one["value"] for one in objects("find", tmp_path, "t", "--key", "k")] == ["last"]
+    assert objects("table", tmp_path, "t")[0]["value"] == "last"
+
+
+@pytest.mark.leaves
+def test_where_nothing_says_how_many_partitions_there_are_all_are_searched(store: Path) -> None:
+    """Of a broker's directory without its metadata log the highest that is here need not be the last."""
+    (store / "tidelog.json").unlink()
+    key = next(key for key in (b"key %d" % number for number in range(30)) if murmur2_place(key) == partition_for_key(key, 2) == 0)
+    for lost in (1, 2):
+        shutil.rmtree(store / f"emails-{lost}")
+    (store / "emails-0").rename(store / "emails-1")  # as if there were two, and the key in the other
+    done = run("find", store, "emails", "--key", key.decode(), "--partitioner", "murmur2", "--isolation", "log_end")
+    assert done.returncode == 0, done.stderr
+    assert "nothing says how many partitions there are" in done.stderr
+    assert "turn 2 of" in done.stdout

@@ -1,13 +1,24 @@
 """How values are printed."""
 
+import contextlib
+import io
 import json
+import math
+import os
+import subprocess
+from pathlib import Path
 from uuid import UUID
 
 import pytest
 
+from tests.cli.commands import COMMAND
+from tests.support.small_stores import open_store
+from tidelog.cli import main
 from tidelog.cli.amounts import format_time
-from tidelog.cli.output import bytes_to_json, print_error, to_json, to_text
+from tidelog.cli.output import print_error, to_json, to_text
+from tidelog.cli.tables import print_heading
 from tidelog.errors import CorruptFileError, DiskFullError, LockedError, LogNotFoundError, UnknownTopicError, UnsupportedMagicError
+from tidelog.schema.json_values import bytes_to_json
 
 
 @pytest.mark.parametrize(
@@ -60,3 +71,65 @@ def test_values() -> None:
 def test_errors(error: Exception, code: int, lines: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert print_error(error) == code
     assert capsys.readouterr().err.splitlines() == lines
+
+
+@pytest.mark.parametrize(("value", "shown"), [(math.nan, "NaN"), (math.inf, "Infinity"), (-math.inf, "-Infinity"), (1.5, 1.5)])
+def test_numbers_that_json_has_not(value: float, shown: object) -> None:
+    """Avro and JSON's own large exponents have them."""
+    assert to_json({"a": [value]}) == {"a": [shown]}
+    assert json.loads(to_text([value]), parse_constant=pytest.fail) == [shown]
+
+
+@pytest.mark.parametrize(
+    "arguments", [("cat", "{store}", "t"), ("cat", "{store}", "t", "-f", "%s"), ("ls", "{store}"), ("--help",), ("--show-completion",)]
+)
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_a_full_disk_behind_stdout(arguments: tuple[str, ...], size: int, tmp_path: Path) -> None:
+    with open_store(tmp_path) as made:
+        made.create_topic("t").append(b"x" * size)
+    assert_tells_it(arguments, tmp_path, ["error: no space left on device"])
+
+
+@pytest.mark.leaves
+def test_an_error_before_anything_could_be_printed(tmp_path: Path) -> None:
+    """What was to be printed until then is still waiting when the program ends."""
+    with open_store(tmp_path) as made:
+        topic = made.create_topic("t")
+        for _ in range(2):
+            topic.append(b"x")
+    log = tmp_path / "t-0" / f"{0:020}.log"
+    log.write_bytes(log.read_bytes()[:-1] + b"y")
+    assert_tells_it(("cat", "{store}", "t"), tmp_path, [])
+
+
+def assert_tells_it(arguments: tuple[str, ...], tmp_path: Path, lines: list[str]) -> None:
+    command = [str(COMMAND), *(argument.format(store=tmp_path) for argument in arguments)]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60, env={**os.environ, "PYTHONUNBUFFERED": ""}
+        )
+    assert done.returncode == 3, done.stderr
+    assert "Exception ignored" not in done.stderr
+    assert not lines or done.stderr.splitlines() == lines
+
+
+@pytest.mark.leaves
+def test_no_color_turns_colours_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    with open_store(tmp_path) as made:
+        made.create_topic("t").append(b"x")
+    (tmp_path / "t-0" / f"{0:020}.snapshot").write_bytes(b"odd")
+    shown = {}
+    for no_color in ("", "1"):
+        monkeypatch.setenv("NO_COLOR", no_color)
+        out = Terminal()
+        with contextlib.redirect_stdout(out):
+            main.run(["verify", str(tmp_path)])
+            print_heading("t")
+        shown[no_color] = out.getvalue()
+    assert "\x1b[1mt\x1b[0m" in shown[""]
+    assert "\x1b[33mwarning\x1b[0m" in shown[""] or "\x1b[31merror\x1b[0m" in shown[""]
+    assert "\x1b" not in shown["1"]

@@ -184,3 +184,45 @@ def test_an_interrupt_leaves_nothing_half_done(tmp_path: Path) -> None:
     assert [one[4] for one in records(tmp_path / "s", "t")] == [b"one", b"two"]
     assert [finding for finding in verify_log_directory(tmp_path / "s") if finding.severity != "note"] == []
     assert not (tmp_path / "s" / "t-0" / "flushed-end.tidelog").exists()
+
+
+def test_headers_may_have_the_same_name(tmp_path: Path) -> None:
+    run("produce", tmp_path / "s", "t", "--create", "--header", "a=1", "--header", "a=2", stdin=b"x\n")
+    assert [one[5] for one in records(tmp_path / "s", "t")] == [(("a", b"1"), ("a", b"2"))]
+
+
+def test_settings_are_written_as_people_do(tmp_path: Path) -> None:
+    assert run("produce", tmp_path / "s", "t", "--create", "--config", "retention.ms=7d", stdin=b"x\n").returncode == 0
+    with tidelog.open(tmp_path / "s", "r") as reader:
+        assert reader.settings("t").config.retention_ms == 7 * 86_400_000
+    assert "retention.bytes  1024" in run("describe", tmp_path / "s", "t", "--config", "retention.bytes=1KiB").stdout
+
+
+def test_a_partition_that_is_not_there(tmp_path: Path) -> None:
+    with open_store(tmp_path / "s") as made:
+        made.create_topic("t")
+    done = run("produce", tmp_path / "s", "t", "--json", stdin=b'{"value": "x", "partition": 7}\n')
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "hint: --repartition chooses partitions anew, by key"
+    assert run("produce", tmp_path / "s", "t", "-p", "7", stdin=b"x\n").stderr.splitlines()[-1] == "hint: -p names one that is there"
+    assert run("produce", tmp_path / "s", "tt", stdin=b"x\n").stderr.splitlines()[-1].endswith("; --create makes it")
+
+
+def test_a_topic_that_is_there_stays_as_it_is_and_that_is_said(tmp_path: Path) -> None:
+    assert run("produce", tmp_path / "s", "t", "--create", stdin=b"x\n").stderr == "1 record appended to t\n"
+    for options in (["--partitions", "8"], ["--config", "retention.ms=1"]):
+        done = run("produce", tmp_path / "s", "t", "--create", *options, stdin=b"x\n")
+        assert done.stderr.splitlines() == [
+            "t is there already, and stays as it is: --partitions and --config are about a topic that is made",
+            "1 record appended to t",
+        ]
+    assert run("produce", tmp_path / "s", "t", "--create", stdin=b"x\n").stderr == "1 record appended to t\n"
+
+
+@pytest.mark.parametrize("depth", [900, 100_000])
+@pytest.mark.parametrize("form", ["%s", '{"value": %s}', '{"value": "x", "timestamp_ms": %s}'])
+def test_json_that_is_nested_without_end_is_a_wrong_line(form: str, depth: int, tmp_path: Path) -> None:
+    line = form % ("[" * depth + "]" * depth)
+    done = run("produce", tmp_path / "s", "t", "--create", "--json", stdin=line.encode() + b"\n")
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.splitlines()[1].startswith("error: line 1: ")

@@ -105,3 +105,34 @@ def test_who_waits_for_what_comes_shows_none(tmp_path: Path, monkeypatch: pytest
         done = run(*command, tmp_path, "t", "-c", "5")
         assert (done.returncode, len(done.stdout.splitlines()), done.stderr) == (0, 5, "")
     assert "tail: " in run("tail", tmp_path, "t", "--no-follow").stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["cat"], ["find", "--key", "key 3"], ["table"], ["stats", "--records"], ["compact", "--roll", "--apply"], ["repair"], ["reindex"],
+        ["reindex", "--apply"], ["export", "-o", "{new}"], ["copy", "-o", "{new}"], ["restore", "-o", "{new}"], ["history"],
+        ["forget", "--key", "key 3"], ["forget", "--key", "key 3", "--apply"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_what_is_read_is_told_with_what_is_left(command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all that reads whole logs: how much there is was looked up before, and is about what is read then."""
+    with open_store(tmp_path / "s", config={"log.segment.bytes": 1 << 20}) as made:
+        topic = made.create_topic("t", 2, {"cleanup.policy": "compact"})
+        for first in range(0, 4000, 40):
+            topic.append_many([(b"key %d" % (number % 1000), bytes(1000)) for number in range(first, first + 40)])
+    if command[-1] == "--apply" and command[0] == "reindex":
+        next((tmp_path / "s" / "t-0").glob("*.index")).unlink()
+    ended: list[Progress] = []
+    monkeypatch.setattr(Progress, "__exit__", lambda self, *_: ended.append(self))
+    monkeypatch.setattr("tidelog.cli.progress._LINE_S", 0.0)
+    name, *more = (word.format(new=tmp_path / "new") for word in command)
+    done = run(name, tmp_path / "s", "t", *more)
+    assert done.returncode == 0, done.stderr
+    assert " left\n" in done.stderr
+    [*_, last] = [one for one in ended if one.total_bytes]
+    assert last.total_bytes is not None
+    assert last.done_bytes / last.total_bytes >= 0.7
+    if command[0] != "forget":  # which also looks through ten mebibytes of each new index: much beside so small a log
+        assert last.done_bytes / last.total_bytes <= 3  # where segments are small, the begin of each is read twice

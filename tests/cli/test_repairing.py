@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -226,3 +227,44 @@ def test_a_mode_that_somebody_chose_stays(store: Path) -> None:
     modes = {path.name: oct(path.stat().st_mode & 0o777) for path in (store / "emails-0" / TIME_INDEX, store / "emails-0" / INDEX)}
     assert modes == {TIME_INDEX: "0o600", INDEX: "0o600"}
     assert (store / "tidelog.json").stat().st_mode & 0o777 == 0o660
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_an_interrupted_salvage_leaves_nothing_of_itself(
+    is_there: bool, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither of the partition that it was at, nor of those before it; and it can be made again."""
+    module = import_module("tidelog.inspection.salvage")  # the package has the function under that name
+    real, calls, new = module.build, [], tmp_path / "above" / "new"
+    if is_there:
+        new.mkdir(parents=True)
+
+    def build(*arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(module, "build", build)
+    done = run("salvage", store, "-o", new)
+    assert done.returncode == 130
+    assert done.stderr == "interrupted: 1 partition that had been salvaged is gone again\n"
+    assert (tmp_path / "above").exists() == is_there
+    assert not is_there or list(new.iterdir()) == []
+    assert run("salvage", store, "-o", new).returncode == 0
+
+
+def test_a_failed_salvage_keeps_the_partitions_that_are_whole(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = import_module("tidelog.inspection.salvage")  # the package has the function under that name
+    real, calls, new = module.build, [], tmp_path / "new"
+
+    def build(*arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+        return real(*arguments)
+
+    monkeypatch.setattr(module, "build", build)
+    assert run("salvage", store, "-o", new).returncode == 3
+    assert [path.name for path in new.iterdir()] == ["emails-0"]
+    assert run("verify", new / "emails-0").returncode == 0

@@ -1,7 +1,9 @@
 """`ingest` and `history` without Spark: what rows become, and which versions keys have had. `tests/spark` compares both with Spark's."""
 
 import json
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,6 +13,7 @@ from tests.cli.commands import objects, run
 from tests.support.ingest_files import FILES, write_file
 from tests.support.keyed_topics import alive, make_keyed, state
 from tests.support.logs import TIME
+from tests.support.small_stores import open_store
 from tidelog.spark.jobs.history_versions import Row, versions_of
 from tidelog.spark.jobs.ingest_columns import java_double
 
@@ -123,3 +126,25 @@ def test_lines_of_a_history(tmp_path: Path) -> None:
     )
     assert [row["is_tombstone"] for row in objects("history", tmp_path / "s", "t", "--tombstones")] == [False, True, False]
     assert objects("-q", "history", tmp_path / "s", "t", "--key", "b") == []
+
+
+@pytest.mark.leaves
+def test_a_segment_that_its_owner_removes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look into the directory and the opening of the file: a broker's retention does not wait."""
+    module = import_module("tidelog.inspection.stats")  # the package has the function under that name
+    with open_store(tmp_path) as made:
+        topic = made.create_topic("t")
+        for number in range(3):
+            topic.append(b"x", timestamp_ms=1_700_000_000_000 + number)
+            topic.log(0).roll()
+    real = module.segments_in
+
+    def listed(path: str, disk: Any) -> Any:
+        found = real(path, disk)
+        (tmp_path / "t-0" / f"{0:020}.log").unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(module, "segments_in", listed)
+    done = run("stats", tmp_path, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["records"] == 2

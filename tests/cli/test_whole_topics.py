@@ -11,6 +11,7 @@ from tests.cli.commands import objects, run
 from tests.support.golden import GOLDEN
 from tests.support.logs import FakeClock
 from tests.support.small_stores import open_store, tree_of
+from tidelog.disk.disk import Disk
 
 BROKER = GOLDEN / "broker" / "data"
 TIME = 1_700_000_000_000
@@ -168,3 +169,65 @@ def test_wrong_use(arguments: list[str], what: str, store: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert what in done.stderr
     assert tree_of(store.parent) == before
+
+
+@pytest.mark.leaves
+def test_forget_what_was_kept_aside(store: Path) -> None:
+    """A repair has kept aside what it cut: the key is in there too, also when the log has none of it any more."""
+    asked: list[str | Path] = ["forget", store, "emails", "--key", "anna-1"]
+    aside = store / "emails-0" / f"cut-{0:020}-at-0.log.tidelog"
+    aside.write_bytes((store / "emails-0" / f"{0:020}.log").read_bytes())
+    done = run(*asked, "--apply")
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-1] == (
+        "hint: the topic's segments have none left; --remove-kept-aside removes these files, which nothing else needs"
+    )
+    done = run(*asked, "--apply")
+    assert (done.returncode, done.stdout) == (0, "forget: nothing to do\n")
+    assert done.stderr == f"{aside}: kept aside, with a key in it; --remove-kept-aside removes it\n"
+    done = run(*asked, "--remove-kept-aside")
+    assert done.stdout == f"  remove {aside}, which was kept aside and has a key in it\nforget: 0 records of 1 key, 1 file kept aside\n"
+    assert aside.exists()
+    step, partition, result = changed(*asked, "--remove-kept-aside")
+    assert (step["type"], step["path"], step["is_applied"]) == ("step", str(aside), True)
+    assert (partition["records"], result["removed"], result["proof"]["occurrences"]) == (0, [str(aside)], 0)
+    assert not aside.exists()
+    assert run(*asked, "--remove-kept-aside", "--apply").stdout == "forget: nothing to do\n"
+
+
+def test_forget_needs_room_for_all_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "store"
+    with open_store(path) as made:
+        topic = made.create_topic("emails", 3)
+        for partition in range(3):
+            topic.append(b"x" * 1000, key=b"anna" if partition else b"bela", partition=partition)
+    before = tree_of(path)
+    size = (path / "emails-1" / f"{0:020}.log").stat().st_size
+    monkeypatch.setattr(Disk, "free_bytes", lambda *_: 2 * size - 1)
+    done = run("forget", path, "emails", "--key", "anna", "--apply")
+    assert done.returncode == 3
+    assert f"expected {2 * size} bytes free" in done.stderr
+    assert tree_of(path) == before
+    monkeypatch.setattr(Disk, "free_bytes", lambda *_: 2 * size)
+    assert run("forget", path, "emails", "--key", "anna", "--apply").returncode == 0
+
+
+def test_what_is_passed_over_is_told(store: Path, tmp_path: Path) -> None:
+    (store / "lost+found").mkdir()
+    asked: list[list[str | Path]] = [
+        ["export", store, "-o", tmp_path / "exported"],
+        ["copy", store, "-o", tmp_path / "copied"],
+        ["restore", store, "-o", tmp_path / "restored"],
+        ["history", store, "emails"],
+        ["forget", store, "emails", "--key", "anna-1"],
+    ]
+    for arguments in asked:
+        done = run(*arguments)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.count(f"{store}/lost+found: of the file system; passed over\n") == 1
+
+
+def test_spark_makes_tables_of_whole_topics(store: Path) -> None:
+    done = run("table", store, "emails", "--partition", "0", "--spark")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == ["error: --spark is about whole topics", "hint: leave out --partition, or --spark"]

@@ -340,7 +340,9 @@ class Interrupt:
 
     def _event(self, frame: FrameType, event: str, argument: Any) -> None:
         name = frame.f_code.co_filename
-        is_ours = "/tidelog/log/" in name or ("/tidelog/disk/" in name and not name.endswith("/disk.py"))
+        is_ours = "/tidelog/log/" in name or (
+            "/tidelog/disk/" in name and not name.endswith(("/disk.py", "/plain_files.py", "/file_locks.py"))
+        )
         if event not in ("call", "c_return") or not is_ours or frame.f_code.co_qualname.endswith(NEVER):
             return
         self.moments += 1

@@ -12,7 +12,8 @@ from tidelog.disk.names import TopicPartition
 from tidelog.record import NewBatch
 from tidelog.store.groups.commit_batch import commit_batch
 from tidelog.store.groups.position import Position
-from tidelog.store.groups.positions import positions_of
+from tidelog.store.groups.positions import Positions
+from tidelog.store.groups.source import OwnedSource
 
 PARTITIONS = [TopicPartition(topic, number) for topic in ("a", "b") for number in (0, 1)]
 GROUPS = ["g", "h"]
@@ -47,7 +48,8 @@ def test_positions_are_those_of_a_plain_model(story: list[tuple]) -> None:  # ty
                 place = log.log_end_offset
                 match step:
                     case ("commit", group, found):
-                        positions_of(store._state).commit(group, {partition: Position(offset) for partition, offset in found.items()})
+                        committed = {partition: Position(offset) for partition, offset in found.items()}
+                        Positions(OwnedSource(store._state)).commit(group, committed)
                         for shift, (partition, offset) in enumerate(found.items()):
                             model[group, partition] = place + shift, offset
                     case ("begin", group, producer, found):

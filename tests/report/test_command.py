@@ -173,3 +173,22 @@ def test_what_a_page_cannot_tell_is_in_the_sums(tmp_path: Path, monkeypatch: pyt
     assert ("large", 1) in [(one["topic"], one["partition"]) for one in page.facts["partitions"]]
     assert (page.facts["left_off_topics"], page.facts["left_off_partitions"], len(page.facts["partitions"])) == (1, 2, 4)
     assert any("1 topic and 2 partitions more" in text for text in page.texts)
+
+
+def test_never_into_the_data_directory_of_a_partition(store: Path) -> None:
+    before = files_of(store)
+    done = run("report", store / "emails-0", "-o", store / "page.html")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "in the directory that it is about" in done.stderr
+    assert files_of(store) == before
+
+
+@pytest.mark.leaves("timestamp-future")
+def test_a_record_that_is_dated_at_the_end_of_time(tmp_path: Path) -> None:
+    with open_store(tmp_path / "s") as owner:
+        topic = owner.create_topic("t", 1, {"message.timestamp.after.max.ms": (1 << 63) - 1})
+        for timestamp_ms in (TIME, TIME + 1, (1 << 63) - 1):
+            topic.append(b"x", key=b"k", timestamp_ms=timestamp_ms)
+    page = made(tmp_path / "s", tmp_path / "page.html", "--records")
+    assert page.size_bytes < 1 << 20
+    assert sum(page.facts["throughput"]["series"][0]["records"]) + page.facts["throughput"]["outside_records"] == 3

@@ -17,7 +17,7 @@ from tidelog.report.finding_list import FindingList
 from tidelog.report.key_sketch import KeySketch
 from tidelog.report.page_strata import layers
 from tidelog.report.strata import budgets, fold
-from tidelog.report.throughput import MOST_BARS, WIDTHS_MS, Throughput
+from tidelog.report.throughput import MOST_BARS, MOST_BUCKETS, WIDTHS_MS, Throughput
 
 DAY_MS = 86_400_000
 SECRET = b"0123456789abcdef"
@@ -192,3 +192,21 @@ def test_only_the_gravest_findings_are_kept() -> None:
 )  # fmt: skip
 def test_amounts(shown: str, expected: str) -> None:
     assert shown.replace("\u202f", " ") == expected
+
+
+def test_no_time_needs_more_bars_than_fit() -> None:
+    """Not even those of one absurd producer, with so few others that nothing is a tail."""
+    for times in ([0, (1 << 63) - 1], [1_700_000_000_000, (1 << 62), (1 << 63) - 1]):
+        throughput = Throughput()
+        throughput.add("t", np.array(times, np.int64), np.ones(len(times), np.int64), np.ones(len(times), np.int64))
+        facts = throughput.facts()
+        assert facts is not None
+        assert len(facts.series[0].records) <= MOST_BARS
+        assert sum(facts.series[0].records) == len(times)
+        assert facts.start_ms + facts.bucket_ms * len(facts.series[0].records) > times[-1]
+
+
+def test_memory_is_bounded_for_times_all_over() -> None:
+    throughput, ones = Throughput(), np.ones(20_000, np.int64)
+    throughput.add("t", np.linspace(0, 9e18, 20_000).astype(np.int64), ones, ones)
+    assert len(throughput._records) <= MOST_BUCKETS + MOST_BARS

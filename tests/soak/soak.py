@@ -1,6 +1,6 @@
 """Everything at once, for a while: writers, readers, followers, retention, compaction and topic changes on one store.
 
-Run by `make soak` (ten minutes) and, for a minute, by `make test`. At the end nothing acknowledged is missing where nothing may be deleted,
+Run by `make soak` (ten minutes; `SECONDS=3600` for an hour), for a minute by `make slow` and for some seconds by `make test`. At the end nothing acknowledged is missing where nothing may be deleted,
 `verify` is silent, and memory and open files are where they were when the store had settled in.
 """
 
@@ -13,6 +13,7 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from tidelog.disk.file_pool import FilePool
 from tidelog.errors import LogClosedError, OffsetOutOfRangeError, UnknownTopicError
@@ -50,6 +51,18 @@ MAX_KEPT_RECORDS = 400_000
 """The model holds what it wrote; from there on writers only go on in the topic that forgets."""
 
 
+NOTED_BYTES = 300
+"""What the model holds of a record, generously."""
+
+
+class Footprint(NamedTuple):
+    """What the process takes, and of how many records the model has noted the values."""
+
+    memory_bytes: int
+    open_files: int
+    noted: int
+
+
 class Soak:
     """One run. Each worker counts what it did; the first that raises ends it."""
 
@@ -63,6 +76,7 @@ class Soak:
         """Acknowledged records of the topics that keep everything, by topic and partition."""
         self.latest: dict[bytes, bytes | None] = {}
         """The last value of each key of the topic that is compacted; a worker has keys of its own."""
+        self.settled = self.ended = Footprint(0, 0, 0)
         self._lock = threading.Lock()
 
     def run(self, seconds: float) -> None:
@@ -89,11 +103,11 @@ class Soak:
         threads = [threading.Thread(target=self._work, args=(job, number), daemon=True) for number, job in enumerate(work)]
         for thread in threads:
             thread.start()
-        settled: tuple[int, int] | None = None
+        settled: Footprint | None = None
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0 and not self.stop.wait(min(0.2, left)):
             if settled is None and left < seconds * (1 - SETTLED):
-                settled = footprint()
+                settled = self.footprint()
         self.stop.set()
         for partition in (0, 1):  # a follower waits for a record
             self._note("kept", partition, self.store.topic("kept").append(b"last", partition=partition).offset, b"last")
@@ -103,7 +117,7 @@ class Soak:
                 self.failures.append(f"{thread.name} does not end")
         if not self.failures:
             assert settled is not None
-            self._check_footprint(settled, footprint())
+            self._check_footprint(settled, self.footprint())
             self._check_records()
 
     def _work(self, job: Callable[[random.Random], None], number: int) -> None:
@@ -248,22 +262,23 @@ class Soak:
         if not self.store.metrics().cleaner.totals.passes:
             self.failures.append("nothing was ever compacted")
 
-    def _check_footprint(self, before: tuple[int, int], after: tuple[int, int]) -> None:
-        kept = sum(len(values) * 300 for values in self.written.values())  # what the model itself holds, generously
-        if after[0] - before[0] > MAX_GROWTH_BYTES + kept:
-            self.failures.append(f"memory grew from {before[0]:,} to {after[0]:,} bytes")
-        if after[1] - before[1] > MAX_MORE_FILES:
-            self.failures.append(f"open files grew from {before[1]} to {after[1]}")
+    def _check_footprint(self, before: Footprint, after: Footprint) -> None:
+        self.settled, self.ended = before, after
+        noted = (after.noted - before.noted) * NOTED_BYTES
+        if after.memory_bytes - before.memory_bytes > MAX_GROWTH_BYTES + noted:
+            self.failures.append(f"memory grew: {before} at first, {after} at last")
+        if after.open_files - before.open_files > MAX_MORE_FILES:
+            self.failures.append(f"open files grew: {before} at first, {after} at last")
+
+    def footprint(self) -> Footprint:
+        """Of this process, now."""
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        noted = sum(map(len, self.written.values()))
+        return Footprint(pages * os.sysconf("SC_PAGE_SIZE"), sum(1 for _ in Path("/proc/self/fd").iterdir()), noted)
 
 
-def footprint() -> tuple[int, int]:
-    """Bytes of memory, and open files, of this process."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE"), sum(1 for _ in Path("/proc/self/fd").iterdir())
-
-
-def soak(folder: Path, seconds: float, seed: int) -> dict[str, int]:
-    """Run it, and check what is left on disk: what was done, by worker. AssertionError with all that is wrong."""
+def soak(folder: Path, seconds: float, seed: int) -> Soak:
+    """Run it, and check what is left on disk. AssertionError with all that is wrong."""
     # Few files, so that the pool is full long before it is looked at for the first time.
     with Store.open(folder, config=CONFIG, pool=FilePool(max_open=MAX_OPEN)) as store:
         run = Soak(store, seed)
@@ -275,7 +290,7 @@ def soak(folder: Path, seconds: float, seed: int) -> dict[str, int]:
             time.sleep(0.1)  # what is deleted goes after a delay, in the background
     findings = [str(finding) for finding in verify_log_directory(folder)]
     assert not findings, "\n".join(findings)
-    return run.done
+    return run
 
 
 def main() -> None:
@@ -286,8 +301,10 @@ def main() -> None:
     options = parser.parse_args()
     print(f"seed {options.seed}, {options.seconds:.0f} s")  # noqa: T201
     with tempfile.TemporaryDirectory(prefix="tidelog-soak-") as folder:
-        done = soak(Path(folder) / "data", options.seconds, options.seed)
-    print("; ".join(f"{name} {count:,}" for name, count in sorted(done.items())) + "; all is in order")  # noqa: T201
+        run = soak(Path(folder) / "data", options.seconds, options.seed)
+    print("; ".join(f"{name} {count:,}" for name, count in sorted(run.done.items())) + "; all is in order")  # noqa: T201
+    for when, found in (("settled", run.settled), ("at the end", run.ended)):
+        print(f"{when}: {found.memory_bytes / 1e6:.0f} MB, {found.open_files} open files, {found.noted:,} records noted")  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def test_compact(store: Path, tmp_path: Path) -> None:
     assert "tide-0: clean offsets 0 to " in plan.stdout
     done = run("compact", store, "--spark", "--apply")
     assert done.returncode == 0, done.stderr
-    assert "tidelog.cli: compacted tide-0: " in done.stderr
+    assert "tidelog: compacted tide-0: " in done.stderr
     assert run("compact", other, "--apply").returncode == 0
     for partition in ("tide-0", "tide-1"):
         logs = {name: data for name, data in files_of(store / partition).items() if name.endswith(".log")}

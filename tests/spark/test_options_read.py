@@ -152,6 +152,15 @@ def test_other_options_of_kafka_give_one_line(caplog: pytest.LogCaptureFixture) 
     ]
 
 
+def test_where_keys_are_is_only_asked_where_there_are_keys() -> None:
+    assert (
+        of(keys="a", keyPartitioner="murmur2").key_partitioner == of(True, keys="a", keyPartitioner="murmur2").key_partitioner == "murmur2"
+    )
+    assert of(keyPartitioner="murmur2", pushFilters="true").key_partitioner == "murmur2", "a filter may bring keys"
+    for is_stream, more in ((False, {}), (True, {}), (True, {"pushFilters": "true"})):
+        assert "the option keys names them" in refused(is_stream, keyPartitioner="murmur2", **more)
+
+
 def test_keys_as_text_or_as_bytes() -> None:
     assert of(keys="a, b").keys == frozenset({b"a", b"b"})
     assert of(keys='["a,b", {"base64": "AAH/"}]').keys == frozenset({b"a,b", b"\x00\x01\xff"})
@@ -170,5 +179,9 @@ def test_sizes_and_times() -> None:
     assert of(True, minPartitions="4").target_bytes == DEFAULT_BYTES_PER_PARTITION
     assert of(True, maxTriggerDelay="2m").max_trigger_delay_ms == 120_000
     assert "minOffsetsPerTrigger" in refused(True, minOffsetsPerTrigger="5", maxOffsetsPerTrigger="4")
+    assert of(minPartitions="100000").min_partitions == 100_000
+    assert "minPartitions: expected at most 100000, found '100001'" in refused(minPartitions="100001")
+    for text in ("--5", "-", "5-", "-5"):
+        assert "option startingTimestamp: expected " in refused(startingTimestamp=text)
     assert parse_time_ms("at", "2023-11-14T22:13:20Z") == parse_time_ms("at", "2023-11-14 22:13:20") == 1_700_000_000_000
     assert parse_time_ms("at", "2023-11-14T23:13:20.0005+01:00") == 1_700_000_000_001

@@ -12,7 +12,10 @@ from pyspark.sql import functions as f
 import tidelog
 from tidelog.errors import InvalidConfigError
 from tidelog.record import NewBatch
+from tidelog.spark import latest_by_key, split_reading
+from tidelog.spark.latest_by_key import KeyedReading, read_keyed
 from tidelog.spark.read_options import ReadOptions
+from tidelog.spark.splits import Split
 
 TIME = 1_700_000_000_000
 Row = tuple[int, int, bytes | None, bytes | None]
@@ -98,3 +101,27 @@ def test_where_it_is_refused(spark: SparkSession, path: Path) -> None:
         load(spark, path, pushFilters="true").count()
     with pytest.raises(InvalidConfigError, match="latestByKey is not for streams"):
         ReadOptions.of({"path": str(path), "subscribe": "emails", "latestByKey": "true"}, is_stream=True)
+
+
+def test_what_is_noted_of_a_split_is_bounded_also_of_records_without_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tidelog.open(tmp_path) as store:
+        topic = store.create_topic("emails")
+        for first in range(0, 1000, 20):
+            rows: list[Any] = [(None if offset % 5 else b"key-%d" % offset, b"v", [], TIME) for offset in range(first, first + 20)]
+            topic.log(0).append(NewBatch(rows).encode())
+    sizes: list[int] = []
+    found = latest_by_key._Look.found
+
+    def noted(look: latest_by_key._Look) -> Any:
+        offsets = found(look)
+        sizes.append(len(offsets))
+        return offsets
+
+    monkeypatch.setattr(latest_by_key._Look, "found", noted)
+    monkeypatch.setattr(latest_by_key, "MOST_KEYS", 100)
+    monkeypatch.setattr(split_reading, "FETCH_BYTES", 1000)
+    monkeypatch.setattr(split_reading, "SLACK_BYTES", 1000)
+    split = Split("emails", 0, str(tmp_path / "emails-0"), 0, 1000)
+    reading = KeyedReading(("key", "value", "offset", "timestamp"), keeps_null_keys=True)
+    assert [offset for batch in read_keyed(split, reading) for offset in batch.column("offset").to_pylist()] == list(range(1000))
+    assert max(sizes) < 300, "as many as a fetch brings may come on top"

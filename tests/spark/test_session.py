@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tidelog.spark
-from tidelog.errors import MissingPackageError
+from tidelog.errors import InvalidConfigError, MissingPackageError
 from tidelog.spark import session
 from tidelog.spark.sessions import ARROW_JAVA_OPTIONS, RECOMMENDED, UNIX_SOCKETS, check_java, settings
 
@@ -32,12 +32,48 @@ def test_a_session_that_runs_is_taken_as_it_is(spark: SparkSession, caplog: pyte
         assert again.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
         assert again.conf.get("spark.sql.shuffle.partitions") == "3"
         assert [record.getMessage() for record in caplog.records] == [
-            "tidelog: a session runs already, and these settings are fixed when one starts: spark.driver.memory",
+            "tidelog: a session runs already, and these settings are fixed when one starts: spark.master=local[1], spark.driver.memory",
             "tidelog: a session runs already and is taken as it is; it lacks spark.sql.session.timeZone=UTC",
         ]
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
         spark.conf.set("spark.sql.shuffle.partitions", "2")
+
+
+class Running:
+    """A session that runs, as far as it is asked."""
+
+    def __init__(self) -> None:
+        self.conf = self.dataSource = self
+
+    def get(self, name: str, _: object) -> str | None:
+        return {"spark.master": "local[2]", "spark.driver.memory": "1g", **RECOMMENDED}.get(name)
+
+    def register(self, _: type) -> None:
+        pass
+
+
+class RunningConnect(Running):
+    """The same as a client."""
+
+    __module__ = "pyspark.sql.connect.session"
+
+
+def test_what_a_session_that_runs_cannot_be(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    def told(**asked: str) -> list[str]:
+        caplog.clear()
+        session(**asked)  # type: ignore[arg-type]
+        return [record.getMessage().partition("starts: ")[2] for record in caplog.records]
+
+    for running in (Running(), RunningConnect()):
+        monkeypatch.setattr(SparkSession, "getActiveSession", lambda running=running: running)
+        assert told() == told(master="local[2]", memory="1g") == [], "what it is, or nothing, is asked for"
+        assert told(master="spark://host:7077", memory="8g") == ["spark.master=spark://host:7077, spark.driver.memory=8g"]
+        assert told(memory="8g") == ["spark.driver.memory=8g"]
+    assert told(remote="sc://host") == []
+    monkeypatch.setattr(SparkSession, "getActiveSession", Running)
+    with pytest.raises(InvalidConfigError, match=r"without Spark Connect runs already.*found local\[2\].*stop\(\) it first"):
+        session(remote="sc://host")
 
 
 def test_what_a_session_is_started_with() -> None:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.spark.streams import EARLIEST, fill, next_batch, rows_of, stream
+from tests.spark.jobs.moving import copy_here, findings, forget_here
+from tests.spark.streams import EARLIEST, fill, next_batch, read_all, rows_of, stream, tasks_of
 from tests.support.compacted_stores import compacted, offsets_in, put
 from tests.support.logs import TIME, follower_batches, open_log
 from tests.support.producers import abort, commit, sent
@@ -18,8 +19,10 @@ from tests.support.small_stores import open_store as open_small_store
 from tests.support.topics import SMALL, TopicModel, open_store
 from tidelog.disk.names import TopicPartition
 from tidelog.errors import DataLossError, InvalidConfigError
+from tidelog.log.read_only import ReadOnlyLog
 from tidelog.record import BatchSettings, NewBatch
 from tidelog.spark.gaps import Gap, KeptAs, read_gaps, summarize
+from tidelog.store.store import Store
 
 TIDE = TopicPartition("tide", 0)
 
@@ -188,15 +191,90 @@ def test_a_hole_that_nothing_explains_fails_the_query_or_is_a_warning(tmp_path: 
     with stream(tmp_path, **EARLIEST) as reader:
         start = reader.initialOffset()
         end = next_batch(reader, start)
-        with pytest.raises(DataLossError, match=r"2 offsets from 3 to 4 lost: neither retention nor compaction.*failOnDataLoss=false"):
-            reader.partitions(start, end)
+        with pytest.raises(DataLossError, match=r"offsets 3 to 4 of tide-0.*neither retention nor compaction.*failOnDataLoss=false"):
+            rows_of(reader, start, end)
+        with caplog.at_level(logging.INFO), pytest.raises(DataLossError, match=r"2 offsets from 3 to 4 lost: neither retention nor"):
+            reader.partitions(start, end)  # who is told of all gaps is told before a task has run
+    caplog.clear()
     with stream(tmp_path, **EARLIEST, failOnDataLoss="false") as reader, caplog.at_level(logging.WARNING):
         assert [row[2] for row in rows_of(reader, start, end)] == [0, 1, 2, 5, 6]
-    assert "2 offsets from 3 to 4 lost" in caplog.text
+        assert [row[2] for row in rows_of(reader, {**start, "topics": at(start, 3)}, {**end, "topics": at(end, 5)})] == []
+    assert caplog.text.count("offsets 3 to 4 of tide-0 are not there any more: neither retention nor compaction explains it") == 2
     caplog.clear()
     with stream(tmp_path, **EARLIEST, gapReport="none") as reader:
         assert [row[2] for row in rows_of(reader, start, end)] == [0, 1, 2, 5, 6]
     assert not caplog.text
+
+
+def at(offset: dict[str, Any], next_offset: int) -> dict[str, Any]:
+    return {"tide": {"id": offset["topics"]["tide"]["id"], "offsets": {"0": next_offset}}}
+
+
+def test_the_driver_reads_nothing_for_what_nobody_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Information that no log shows. What is lost, the tasks see; and of a log that is compacted nothing between batches is."""
+    with open_store(tmp_path / "store") as store:
+        log = store.create_topic("tide", 1, SMALL).log(0)
+        log.append(sent(1, 0, 2, is_transactional=True))
+        commit(log, 1)
+        log.append_as_follower(follower_batches((5, 2)))
+        log.flush()
+        log.high_watermark = 7
+        fetched: list[int] = []
+        fetch = ReadOnlyLog.fetch
+
+        def noted(log: ReadOnlyLog, offset: int, *arguments: Any, **options: Any) -> Any:
+            fetched.append(offset)
+            return fetch(log, offset, *arguments, **options)
+
+        monkeypatch.setattr(ReadOnlyLog, "fetch", noted)
+        for report, is_read in (("log", False), ("none", False), (str(tmp_path / "gaps.jsonl"), True)):
+            with stream(tmp_path / "store", **EARLIEST, gapReport=report, failOnDataLoss="false") as reader:
+                start = reader.initialOffset()
+                end = next_batch(reader, start)
+                fetched.clear()
+                tasks = tasks_of(reader, start, end)
+                assert bool(fetched) is is_read
+                assert {task.checks_holes for task in tasks} == {report == "log"}
+
+
+def test_a_report_that_cannot_be_written_any_more_is_told_once_and_the_query_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    home, report = tmp_path / "store", tmp_path / "gone" / "gaps.jsonl"
+    report.parent.mkdir()
+    with open_store(home) as store:
+        log = store.create_topic("tide", 1, SMALL).log(0)
+        for number in range(3):
+            log.append(sent(1, number, 1, is_transactional=True))
+            commit(log, 1)
+        with stream(home, **EARLIEST, gapReport=str(report), maxOffsetsPerTrigger="2") as reader, caplog.at_level(logging.WARNING):
+            reader.initialOffset()
+            report.parent.rmdir()
+            assert [[row[2] for row in batch] for batch in read_all(reader)] == [[0], [2], [4]]
+    assert caplog.text.count("the gap report cannot be written") == 1
+
+
+@pytest.mark.leaves
+@pytest.mark.parametrize("how", ["forgotten", "copied"])
+def test_what_was_left_out_on_purpose_is_no_loss(tmp_path: Path, how: str) -> None:
+    """Whole batches go with a key, of a topic that no cleaner works on: their headers stay, and say so."""
+    home = tmp_path / "store"
+    with Store.open(home, background=False, clock=lambda: TIME) as store:
+        topic = store.create_topic("tide", 1, {**SMALL, "cleanup.policy": "delete"})
+        for number in range(40):
+            topic.append(b"value %d" % number, key=b"gone" if number % 10 < 6 else b"kept", timestamp_ms=TIME)
+    if how == "forgotten":
+        assert forget_here(home, [b"gone"], clock=lambda: TIME).records == 24
+        assert not [path for path in home.glob("tide-0/*") if b"gone" in path.read_bytes()]
+    else:
+        copy_here(home, tmp_path / "copy", keys=b"kept")
+        home = tmp_path / "copy"
+    gaps = gaps_in(home / "tide-0")
+    assert ({kind for kind, *_ in gaps}, sum(missing for *_, missing in gaps)) == ({"compacted"}, 24)
+    kept = [number for number in range(40) if number % 10 >= 6]
+    with stream(home, **EARLIEST) as reader:
+        assert [[row[2] for row in batch] for batch in read_all(reader)] == [kept]
+    assert findings(home) == []
 
 
 def test_a_report_that_cannot_be_written_is_refused_before_anything_is_read(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import json
 import logging
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
@@ -17,9 +18,14 @@ from tidelog.errors import (
     DataLossError,
     InconsistentTopicIdError,
     InvalidConfigError,
+    LogNotFoundError,
+    TidelogError,
     UnknownTopicError,
     UnsupportedError,
 )
+from tidelog.record.kernel.hashing import partition_for_key
+from tidelog.spark import catalog, stream_logs
+from tidelog.spark.read_options import ReadOptions
 from tidelog.spark.stream_offsets import StreamOffset
 
 
@@ -156,6 +162,25 @@ def test_few_offsets_wait_for_more_or_for_the_delay(home: Path) -> None:
             assert offsets_in(next_batch(reader, start)) == {0: 8}
 
 
+def test_a_partition_that_joins_waits_with_the_others(home: Path) -> None:
+    """It would begin a micro-batch of its own, and with it the delay anew."""
+    with open_store(home) as store:
+        fill(store.create_topic("tide", 1, SMALL), 2)
+        options = {"subscribePattern": "ti.*", "minOffsetsPerTrigger": "5", "maxTriggerDelay": "400ms"}
+        with stream(home, **EARLIEST, **options) as reader:
+            start = next_batch(reader, reader.initialOffset())
+            began = time.monotonic()
+            for number in range(3):
+                store.create_topic(f"tin-{number}", 2, SMALL)
+                assert next_batch(reader, start) == start
+                time.sleep(0.06)
+            fill(store.topic("tin-0"), 1)
+            assert next_batch(reader, start) == start
+            assert time.monotonic() - began < 0.4, "this machine is too slow for the test"
+            time.sleep(0.4)
+            assert offsets_in(next_batch(reader, start), "tin-0") == {0: 1, 1: 0}
+
+
 def test_available_now_ends_where_it_was_though_writers_go_on(home: Path) -> None:
     with open_store(home) as store:
         topic = store.create_topic("tide", 2, SMALL)
@@ -209,6 +234,28 @@ def test_a_partition_is_one_task_unless_more_are_asked_for(home: Path) -> None:
             assert rows_of(reader, start, end) == wanted
 
 
+def test_keys_are_looked_for_where_a_java_producer_puts_them(home: Path) -> None:
+    with open_store(home) as store:
+        topic = store.create_topic("tide", 4, SMALL)
+        for number in range(40):
+            topic.append(b"value", key=b"key-%d" % (number % 8), timestamp_ms=TIME)  # by murmur2
+        at = partition_for_key(b"key-3", 4)
+        for partition in range(4):
+            topic.append(b"stray", key=b"key-3", partition=partition, timestamp_ms=TIME)
+        with (
+            stream(home, **EARLIEST, keys="key-3") as everywhere,
+            stream(home, **EARLIEST, keys="key-3", keyPartitioner="murmur2") as there,
+        ):
+            start = there.initialOffset()
+            end = next_batch(there, start)
+            assert len(tasks_of(there, start, end)) == 1
+            found = rows_of(there, start, end)
+            assert {row[1] for row in found} == {at}
+            assert [row for row in rows_of(everywhere, start, end) if row[1] == at] == found
+            assert len(rows_of(everywhere, start, end)) == len(found) + 3
+            assert sum(offsets_in(end).values()) == 44, "what is not read is passed all the same"
+
+
 # Between planning and reading
 
 
@@ -260,6 +307,34 @@ def test_new_partitions_and_topics_are_picked_up_from_their_start(home: Path) ->
             other.log(1).delete_records_before(2)
             with pytest.raises(DataLossError, match="offsets from 1 to 1 of tin-1 are gone: they have expired, the log starts at 2"):
                 reader.partitions(start, end)
+
+
+@pytest.mark.parametrize("missing", [None, UnknownTopicError("partitions are not in data: tide-1"), LogNotFoundError("no such directory")])
+def test_a_look_between_two_partitions_that_are_made_looks_again(
+    home: Path, monkeypatch: pytest.MonkeyPatch, missing: TidelogError | None
+) -> None:
+    """As a broker makes them, or takes them away: one directory after the other."""
+    with open_store(home) as store:
+        fill(store.create_topic("tide", 2, SMALL), 3)
+    (home / "tide-1").rename(home / "later")
+    find, looks = catalog.find_partitions, []
+
+    def found(options: ReadOptions) -> Any:
+        looks.append(time.monotonic())
+        if len(looks) == 8:
+            (home / "later").rename(home / "tide-1")
+        elif missing is not None:
+            raise missing
+        return find(options)
+
+    monkeypatch.setattr(stream_logs, "find_partitions", found)
+    with stream(home, **EARLIEST) as reader:
+        assert offsets_in(reader.initialOffset()) == {0: 0, 1: 0}
+    assert len(looks) == 8
+    (home / "tide-1").rename(home / "later")
+    with stream(home, **EARLIEST) as reader, pytest.raises(TidelogError):
+        reader.initialOffset()
+    assert 0.9 < looks[-1] - looks[8] < 5, "one that stays away is told after a second"
 
 
 def test_a_topic_deleted_and_made_again_is_another_topic(home: Path) -> None:

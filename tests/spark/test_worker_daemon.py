@@ -38,6 +38,38 @@ def test_only_faults_are_told(fault: BaseException, is_told: bool, capsys: pytes
     assert (type(fault).__name__ in capsys.readouterr().err) is is_told
 
 
+@pytest.mark.parametrize(("fault", "is_told"), [(BrokenPipeError(), False), (ConnectionResetError(), False), (OSError("full"), True)])
+def test_what_a_worker_cannot_flush_is_told_only_of_a_fault(
+    fault: BaseException, is_told: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PySpark's own `worker` runs: it writes its last bytes to a socket that Spark has closed, and prints a traceback by itself."""
+    for name, value in (("gc", gc), ("traceback", traceback), ("print", print)):
+        monkeypatch.setattr(pyspark.daemon, name, value, raising=False)
+    worker_habits.hush(pyspark.daemon)
+    for name in ("signal", "os"):
+        monkeypatch.setattr(pyspark.daemon, name, _Anything(fault))
+    monkeypatch.setattr(sys, "argv", ["daemon", "pyspark_that_is_none"])
+    monkeypatch.setitem(sys.modules, "pyspark_that_is_none", _Anything(fault))
+    assert pyspark.daemon.worker(_Anything(fault), True) == 0  # type: ignore[arg-type]
+    assert (type(fault).__name__ in capsys.readouterr().err) is is_told
+
+
+class _Anything:
+    """Whatever it is asked for; as a file it cannot be flushed, as a worker it has nothing to do."""
+
+    environ: dict[str, str] = {}  # noqa: RUF012
+    SIG_DFL = default_int_handler = dup = fileno = main = signal = lambda *_: 0
+
+    def __init__(self, fault: BaseException) -> None:
+        self._fault = fault
+
+    def fdopen(self, *_: object) -> "_Anything":
+        return self
+
+    def flush(self) -> None:
+        raise self._fault
+
+
 def test_what_stays_is_looked_at_once() -> None:
     gc.unfreeze()
     try:

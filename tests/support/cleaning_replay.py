@@ -20,7 +20,7 @@ from tests.support.golden_partitions import Replay, compared_files, file_differe
 from tests.support.logs import TIME
 from tidelog.compaction import cleaning, offset_map, output, plain_rewriting, segment_chunks
 from tidelog.compaction.choice import choose
-from tidelog.compaction.cleaning import clean_log
+from tidelog.compaction.cleaning import CleanedLog, clean_log
 from tidelog.compaction.offset_map import OffsetMap
 from tidelog.compaction.plan import CleaningPlan, cleanable_log, plan_cleaning
 from tidelog.compaction.survivor_bits import SurvivorBits
@@ -79,7 +79,7 @@ class CleaningReplay(Replay):
         answer = self._facts(plan)
         if plan.cleanable_bytes > 0:
             with buffers_of(self.buffer_bytes or step["io_buffer_bytes"]):
-                cleaned = clean_log(self.log, plan, OffsetMap(step["memory_bytes"], step["load_factor"]), self.now_ms, drop_null_keys=True)
+                cleaned = self._cleaned(plan, step)
             self.checkpoint = cleaned.next_dirty_offset
             answer["next_dirty_offset"] = cleaned.next_dirty_offset
             stats = {name: getattr(cleaned.stats, name) for name in (*_STATS, "buffer_utilization")}
@@ -94,6 +94,9 @@ class CleaningReplay(Replay):
         self.differences += [f"{label}, {found}" for found in self._file_differences()]
         self.rounds += 1
         return answer
+
+    def _cleaned(self, plan: CleaningPlan, step: dict[str, Any]) -> CleanedLog:
+        return clean_log(self.log, plan, OffsetMap(step["memory_bytes"], step["load_factor"]), self.now_ms, drop_null_keys=True)
 
     def _choose(self, step: dict[str, Any]) -> dict[str, Any]:
         checkpoint = step.get("checkpoint", self.checkpoint)

@@ -2,9 +2,11 @@
 
 import pickle
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.cleaning_replay import CleaningReplay
 from tidelog.compaction.cleaning import CleanedLog, clean_log
 from tidelog.compaction.offset_map import OffsetMap
 from tidelog.compaction.parts_cleaning import clean_in_parts
@@ -13,6 +15,8 @@ from tidelog.compaction.plan import CleaningPlan
 from tidelog.log.log import Log
 
 SECRET = bytes(range(16))
+NOT_COUNTED = ("map_bytes_read", "map_messages_read", "buffer_utilization")
+"""Of pieces that are read whole, not only as far as a map goes."""
 
 
 class TasksHere:
@@ -48,3 +52,18 @@ def clean_parted(
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
+
+
+@dataclass
+class PartedReplay(CleaningReplay):
+    """Rounds of Kafka's cleaner, done in parts. Only what a map would have counted is not compared."""
+
+    piece_bytes: int = 300
+    task_bytes: int = 700
+
+    def _cleaned(self, plan: CleaningPlan, step: dict[str, Any]) -> CleanedLog:
+        folder = self.directory.parent / f"staging-{self.directory.name}-{self.rounds}"
+        return clean_parted(self.log, plan, folder, piece_bytes=self.piece_bytes, task_bytes=self.task_bytes, drop_null_keys=True)
+
+    def _compare(self, label: str, expected: Any, answer: dict[str, Any]) -> None:
+        super()._compare(label, expected, {name: value for name, value in answer.items() if name not in NOT_COUNTED})

@@ -84,6 +84,9 @@ async def on_the_loop(directory: Path) -> int:
         places = await asyncio.gather(*(topic.append(b"%d" % number) for number in range(4)))
         async with store.transaction("loop") as transaction:
             await transaction.append(topic, b"last")
+        await topic.alter({"retention.ms": 86_400_000}, reset=["segment.ms"])
+        if (await store.retain("events")).deleted:
+            raise AssertionError("nothing is that old")
         return len(places) + len([record async for record in topic.read()])
 
 

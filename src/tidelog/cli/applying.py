@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidelog.cli.output import note, plain, print_json, print_line, progress
+from tidelog.cli.output import clear_drawn, note, plain, print_json, print_line, progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,7 @@ class _OneLine(logging.Formatter):
     """Time, what happened, in one line."""
 
     def format(self, record: logging.LogRecord) -> str:
+        clear_drawn()  # a line of progress may be on the terminal
         text = super().format(record)
         return plain(" ".join(text.splitlines()))
 

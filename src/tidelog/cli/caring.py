@@ -3,7 +3,8 @@
 Before: nobody else has the directory open, the settings that decide are no assumptions, and there is room for what is to be written.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -14,8 +15,10 @@ from tidelog.cli.targets import Target
 from tidelog.errors import InvalidConfigError
 
 if TYPE_CHECKING:
+    from tidelog.disk.file_pool import FilePool
     from tidelog.disk.names import TopicPartition
     from tidelog.store.read_only_store import ReadOnlyStore
+    from tidelog.store.store import Store
 
 RETENTION = ("cleanup.policy", "retention.ms", "retention.bytes")
 """Settings by which records go for their age or the size of the log."""
@@ -85,6 +88,37 @@ def store_settings(config: dict[str, str], rate_bytes: int | None = None) -> dic
     """What a store is opened with for a moment: settings that were given, and how fast its cleaner may be."""
     found: dict[str, Any] = dict(broker_settings(config))
     return found if not rate_bytes else found | {"log.cleaner.io.max.bytes.per.second": float(rate_bytes)}
+
+
+@contextmanager
+def owned_store(target: Target, settings: dict[str, Any], pool: "FilePool | None" = None) -> "Iterator[Store]":
+    """The store, for as long as the command takes. What was given counts meanwhile, as the plan has said; its file stays as it is."""
+    from tidelog.disk.file_pool import SHARED
+    from tidelog.store.store import Store
+
+    with Store.open(target.root, config=settings, background=False, pool=pool or SHARED) as store:
+        over = store.config.topic_defaults.overrides()
+        for topic in store.topics(internal=False) if over else ():
+            if target.topic in (None, topic.name) and topic.describe().is_looked_after:
+                for number in topic.partition_ids():
+                    _lay_over(store, topic.name, number, over)
+        yield store
+
+
+def _lay_over(store: "Store", topic: str, number: int, over: dict[str, str]) -> None:
+    from tidelog.disk.names import TopicPartition
+
+    if TopicPartition(topic, number) not in store.failures:  # what could not be opened is told by who wants to change it
+        log = store.log(topic, number)
+        log.reconfigure(log.config.with_changes(over))
+
+
+def refuse_laid_over(store: "ReadOnlyStore", topics: Iterable[str]) -> None:
+    """Raise if a setting was given that is written down too: a job on Spark opens the store by itself, and goes by what is written."""
+    for topic in topics:
+        for setting in store.topic(topic).describe().settings:
+            if setting.name in store.settings(topic).given:
+                raise InvalidConfigError(f"{topic}: on Spark {setting.name} is what is written down", hint="config set changes that")
 
 
 def place(partition: "TopicPartition") -> dict[str, Any]:

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -15,6 +15,7 @@ from tidelog.cli.positions import parse_position
 from tidelog.cli.record_filter import Condition, RecordFilter
 from tidelog.cli.record_printer import Print, printer
 from tidelog.cli.sources import open_topic, readable_isolation, reading_disk, the_partition
+from tidelog.cli.targets import bytes_of, target_of
 from tidelog.errors import InvalidConfigError
 
 if TYPE_CHECKING:
@@ -69,22 +70,41 @@ def command(
     Partition, offset, time, key and value, in the order of each partition's offsets. Nothing is locked, and nothing is written.
     """
     from tidelog.record.kernel.clock import wall_clock
-    from tidelog.schema.value_decoders import decoder_of
 
     now_ms = wall_clock()
-    show = printer(
-        at_once=follow,
-        as_json=as_json,
-        form=form,
-        null=b"NULL" if null else b"",
-        raw=raw,
-        key_decoder=decoder_of(key_decoder, key_schema, is_framed=framed),
-        value_decoder=decoder_of(value_decoder, value_schema, is_framed=framed),
-    )
+    look = Look(as_json, form, null, raw, framed, (key_decoder, key_schema), (value_decoder, value_schema))
+    show = look.printer(at_once=follow)
     wanted = RecordFilter(key, key_regex, value, value_regex, header or ()).condition()
     level = options.isolation_of(isolation)
     span = Span(parse_position(start, "from", now_ms), parse_position(end, "to", now_ms), last, follow)
     print_records(Request("cat", directory, topic, partition, span, wanted, level, count, io_limit), show)
+
+
+class Look(NamedTuple):
+    """How records are printed, as it was asked for."""
+
+    as_json: bool
+    form: str | None
+    shows_null: bool
+    raw: bool
+    is_framed: bool
+    key: tuple[str | None, str | None]
+    """The name of a decoder, and its schema."""
+    value: tuple[str | None, str | None]
+
+    def printer(self, *, at_once: bool) -> Print:
+        """What prints a record; `at_once` for who follows a topic."""
+        from tidelog.schema.value_decoders import decoder_of
+
+        return printer(
+            at_once=at_once,
+            as_json=self.as_json,
+            form=self.form,
+            null=b"NULL" if self.shows_null else b"",
+            raw=self.raw,
+            key_decoder=decoder_of(*self.key, is_framed=self.is_framed),
+            value_decoder=decoder_of(*self.value, is_framed=self.is_framed),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +136,24 @@ def print_records(request: Request, show: Print) -> None:
     """Print what is asked for, a record at a time."""
     with ExitStack() as stack:
         follow = request.span.follow
-        disk = stack.enter_context(reading_disk(request.command, request.io_limit, beside_results=True, is_silent=follow))
+        disk = stack.enter_context(
+            reading_disk(request.command, request.io_limit, total_bytes=_total(request), beside_results=True, is_silent=follow)
+        )
         topic = stack.enter_context(open_topic(request.directory, request.topic, request.partition, disk, request.command))
         isolation = readable_isolation(topic, request.isolation)
         records: Iterable[Record] = _records(topic, request.partition, request.span, request.wanted, isolation)
         for record in records if request.count is None else islice(records, request.count):
             show(record)
+
+
+def _total(request: Request) -> int | None:
+    """How much is read, where that is all there is."""
+    from tidelog.log.positions import EARLIEST
+
+    span = request.span
+    if span.start is not EARLIEST or not _is_latest(span.end) or span.last is not None or request.count is not None:
+        return None
+    return bytes_of(target_of(request.directory, request.topic, request.partition))
 
 
 def _records(

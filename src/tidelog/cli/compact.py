@@ -1,5 +1,6 @@
 """`tidelog compact`: keep the last record of each key, now."""
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,9 +14,11 @@ from tidelog.cli.caring import (
     counted,
     deciding_settings,
     end_with,
+    owned_store,
     place,
     print_left_alone,
     print_settings,
+    refuse_laid_over,
     refuse_one_partition,
     store_settings,
 )
@@ -27,8 +30,6 @@ from tidelog.cli.targets import Target, changing_store, refuse_others, target_of
 from tidelog.errors import InvalidConfigError
 
 if TYPE_CHECKING:
-    from logging import Logger
-
     from tidelog.disk.disk import Disk
     from tidelog.store.read_only_store import ReadOnlyStore
 
@@ -48,7 +49,7 @@ def command(
     """Compact topics now: keep the last record of each key, whatever the dirty ratio.
 
     Never past what may not be cleaned: the active segment, open transactions, records younger than min.compaction.lag.ms. The plan is
-    printed, with where the settings are from; --apply does it. A topic that is not compacted is left as it is.
+    printed, with where the settings are from; --apply does it. What --config says counts, this once. A topic that is not compacted stays.
     """
     target, given = target_of(directory, topic), options.settings(config)
     refuse_one_partition(target)
@@ -62,6 +63,8 @@ def command(
     with reading_disk("compact", io_limit) as disk, open_store(target.root, disk, given) as store:
         found = exact_steps(store, target, drop_null_keys=drop_null_keys) if exact else compaction_steps(store, target, roll=roll)
         facts = deciding_settings(store, [step["topic"] for step in found.steps], COMPACTION)
+        if spark is not None:
+            refuse_laid_over(store, facts)
         print_settings(facts, as_json=as_json)
         print_left_alone(found.worth_telling(target), as_json=as_json)
         size_bytes = sum(step["size_bytes"] for step in found.steps)
@@ -72,31 +75,33 @@ def command(
         check_before_change(target, facts, needed_bytes=needed)
         rate = 0 if io_limit is None else parse_rate(io_limit)
         settings = store_settings(given, rate)
-        with change_log() as logger:
+        with change_log():
             if spark is not None:
                 result = _by_spark(target, settings, spark, roll=roll, drop_null_keys=drop_null_keys)
             else:
-                result = _compact(store, target, settings, disk, roll=roll, drop_null_keys=drop_null_keys)
-            _log_changes(result, logger)
+                planned = {(step["topic"], step["partition"]) for step in found.steps}
+                total_bytes = size_bytes + sum(step["cleanable_bytes"] for step in found.steps)  # its keys first, then all of it
+                with reading_disk("compact", io_limit, total_bytes=total_bytes) as cleaning:
+                    result = _compact(store, target, planned, settings, cleaning, roll=roll, drop_null_keys=drop_null_keys)
     _print_result(result, as_json=as_json)
 
 
-def _compact(store: "ReadOnlyStore", target: Target, settings: dict[str, Any], disk: "Disk", *, roll: bool, drop_null_keys: bool) -> Any:
-    """By the disk that counts what is read, and keeps to the limit."""
+def _compact(
+    store: "ReadOnlyStore", target: Target, planned: Collection[tuple[str, int]], settings: dict[str, Any], disk: "Disk", **how: bool
+) -> Any:
+    """By the disk that counts what is read, and keeps to the limit. Of a directory that is no store only logs of the plan are opened."""
     from tidelog.config import StoreConfig
     from tidelog.disk.file_pool import FilePool
     from tidelog.record.kernel.clock import wall_clock
     from tidelog.store.log_care import compact_logs, known_logs
-    from tidelog.store.store import Store
 
     if target.is_store:
-        with Store.open(target.root, config=settings, background=False, pool=FilePool(disk)) as owned:
-            done = owned.compact(target.topic, roll=roll, drop_null_keys=drop_null_keys)
+        with owned_store(target, settings, FilePool(disk)) as owned:
+            done = owned.compact(target.topic, **how)
             owned.remove_deleted()
         return done
-    logs = known_logs(store, target.topic, None if target.partition is None else [target.partition])
-    pool = FilePool(disk)
-    return compact_logs(logs, StoreConfig.of(settings), wall_clock, roll=roll, drop_null_keys=drop_null_keys, pool=pool)
+    logs = [known for known in known_logs(store, target.topic) if tuple(known.partition) in planned]
+    return compact_logs(logs, StoreConfig.of(settings), wall_clock, pool=FilePool(disk), **how)
 
 
 def _by_spark(target: Target, settings: dict[str, Any], master: str, *, roll: bool, drop_null_keys: bool) -> Any:
@@ -107,11 +112,6 @@ def _by_spark(target: Target, settings: dict[str, Any], master: str, *, roll: bo
     with changing_store(target.root):
         pass  # opening removes the files that were replaced: nobody comes back for them when their delay has passed
     return done
-
-
-def _log_changes(result: Any, logger: "Logger") -> None:
-    for one in result.compacted:
-        logger.info("compacted %s", one)
 
 
 def _print_result(result: Any, *, as_json: bool) -> None:

@@ -10,7 +10,9 @@ from tidelog.cli import options
 from tidelog.cli.on_spark import job_module, tasks_for
 from tidelog.cli.output import plain, print_json, print_line
 from tidelog.cli.positions import resolve_time
-from tidelog.cli.targets import CLUSTER_METADATA, refuse_inside, refuse_partition, target_of
+from tidelog.cli.sources import tell_what_is_odd
+from tidelog.cli.targets import CLUSTER_METADATA, bytes_of, refuse_inside, refuse_partition, target_of
+from tidelog.disk.disk import OS
 from tidelog.errors import InvalidConfigError
 
 Until = Annotated[str | None, typer.Option("--until", help="Only what came before this time: 2h, 2026-11-16T18:00:00Z, @ms.")]
@@ -48,7 +50,8 @@ def command(
     refuse_inside(target, output)
     if not into_broker:
         job.check_new_target(job.OS, place, [target.path])
-    with tasks_for(spark, f"copy {topic or target.path}", staged_beside=place, io_limit=io_limit) as tasks:
+    tell_what_is_odd(target.root, OS)
+    with tasks_for(spark, f"copy {topic or target.path}", staged_beside=place, io_limit=io_limit, total_bytes=bytes_of(target)) as tasks:
         done = job.run_copy(tasks, target.path, place, None if topic is None else [topic], asked, into_broker=into_broker)
     print_outcome("copy", done, as_json=as_json)
 

@@ -30,7 +30,7 @@ def command(
     A setting is given (--config), from the store's file, from a broker's metadata log, or a default. Of a broker's directory a default is
     assumed: the broker's file of properties is not in it.
     """
-    with reading_disk("describe", None) as disk, open_store(directory, disk, options.pairs(config, "setting")) as store:
+    with reading_disk("describe", None) as disk, open_store(directory, disk, options.settings(config)) as store:
         found = store.topic(topic)
         facts = topic_object(found.describe())
         settings = settings_of(store, topic)

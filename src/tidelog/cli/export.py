@@ -10,7 +10,9 @@ from tidelog.cli.amounts import format_size
 from tidelog.cli.on_spark import job_module, tasks_for
 from tidelog.cli.output import print_json, print_line
 from tidelog.cli.positions import parse_position
-from tidelog.cli.targets import refuse_inside, refuse_partition, target_of
+from tidelog.cli.sources import tell_what_is_odd
+from tidelog.cli.targets import bytes_of, refuse_inside, refuse_partition, target_of
+from tidelog.disk.disk import OS
 from tidelog.errors import InvalidConfigError
 
 FORMATS = ("parquet", "json", "csv", "delta", "iceberg")
@@ -54,7 +56,8 @@ def command(
     job = job_module("export")
     asked = job.ExportOptions.of(form, _names(columns), _names(partition_by) or (), compression, bytes_as, options.isolation_of(isolation))
     positions = {"start": parse_position(start, "from", now_ms), "end": parse_position(end, "to", now_ms)}
-    with tasks_for(spark, f"export {topic or target.path}", io_limit=io_limit) as tasks:
+    tell_what_is_odd(target.root, OS)
+    with tasks_for(spark, f"export {topic or target.path}", io_limit=io_limit, total_bytes=bytes_of(target)) as tasks:
         done = job.run_export(tasks, target.path, topic, output.absolute(), asked, **positions)
     _print(done, as_json=as_json)
 

@@ -13,6 +13,7 @@ from tidelog.cli.positions import resolve_time
 from tidelog.cli.progress import clear_drawn
 from tidelog.cli.record_printer import text_line
 from tidelog.cli.sources import open_topic, readable_isolation, reading_disk, the_partition
+from tidelog.cli.targets import bytes_of, target_of
 from tidelog.errors import InvalidConfigError
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def command(
     time_ms = None if time is None else resolve_time(time, "time", wall_clock())
     level = options.isolation_of(isolation)
     with ExitStack() as stack:
-        disk = stack.enter_context(reading_disk("find", io_limit))
+        total_bytes = None if key is None else bytes_of(target_of(directory, topic, partition))
+        disk = stack.enter_context(reading_disk("find", io_limit, total_bytes=total_bytes))
         found = stack.enter_context(open_topic(directory, topic, partition, disk, "find"))
         level = readable_isolation(found, level)
         if key is not None:
@@ -76,12 +78,15 @@ def _where(topic: "TopicReading", key: bytes, partitioner: str | None, partition
     if partitioner is None or partition is not None:
         return there
     from tidelog.record.kernel.hashing import partition_for_key
+    from tidelog.store.read_only_store import ReadOnlyTopic
+    from tidelog.store.read_only_topics import DIRECTORIES
 
-    count = getattr(topic, "partitions", None)
-    if count is None:
-        return there  # the directory of one partition: how many there are nobody says
-    place = partition_for_key(key, count)
-    progress(f"{to_text(key)} belongs to partition {place} of {count}")
+    described = topic.describe() if isinstance(topic, ReadOnlyTopic) else None
+    if described is None or described.partitions_from == DIRECTORIES:
+        progress("nothing says how many partitions there are, so not where the key belongs: all that are here are searched")
+        return there
+    place = partition_for_key(key, described.partitions)
+    progress(f"{to_text(key)} belongs to partition {place} of {described.partitions}")
     return [place]
 
 
@@ -90,17 +95,19 @@ def _of_key(topic: "TopicReading", numbers: list[int], key: bytes, level: "Isola
 
     newest: FoundRecord | None = None
     for number in numbers:
+        last: FoundRecord | None = None  # in one partition the higher offset is the later, whatever time its producer has said
         for found in find_key(topic.log(number), key, level):
             if every:
                 yield found
-            elif newest is None or _age(found) >= _age(newest):
-                newest = found
-    if newest is not None:
+            last = found
+        if last is not None and (newest is None or _age(last) >= _age(newest)):
+            newest = last
+    if newest is not None and not every:
         yield newest
 
 
 def _age(found: "FoundRecord") -> tuple[int, int]:
-    """In one partition the higher offset is the later, between two the higher time."""
+    """Between two partitions the higher time is the later."""
     return found.record.timestamp_ms, found.record.offset
 
 

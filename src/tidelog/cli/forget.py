@@ -11,7 +11,9 @@ from tidelog.cli.applying import Plan, change_log, is_to_be_applied
 from tidelog.cli.caring import check_before_change, counted, place
 from tidelog.cli.on_spark import job_module, tasks_for
 from tidelog.cli.output import note, plain, print_json, print_line
-from tidelog.cli.targets import changing_store, refuse_others, refuse_partition, target_of
+from tidelog.cli.sources import tell_what_is_odd
+from tidelog.cli.targets import bytes_of, changing_store, refuse_others, refuse_partition, target_of
+from tidelog.disk.disk import OS
 from tidelog.errors import InvalidConfigError, InvalidTopicError
 
 
@@ -37,26 +39,28 @@ def command(
     refuse_others(directory)
     target, job = target_of(directory, topic), job_module("forget")
     refuse_partition(target, "forget")
+    tell_what_is_odd(target.root, OS)
     asked, title = job.ForgetOptions(remove_kept_aside), f"forget keys of {topic}"
     wanted = _wanted(topic, keys)
-    with tasks_for(spark, title, io_limit=io_limit) as tasks:
+    with tasks_for(spark, title, io_limit=io_limit, total_bytes=bytes_of(target)) as tasks:
         planned = job.plan_forget(tasks, target.path, [topic], wanted, asked)
-    for path in planned.kept_aside:
-        note(f"{plain(path)}: kept aside, with a key in it; {'removed too' if remove_kept_aside else '--remove-kept-aside removes it'}")
-    steps = tuple(_step(one) for one in planned.partitions if one.records)
-    summary = f"{counted(planned.records, 'record')} of {counted(len(wanted), 'key')}" if steps else ""
-    if not is_to_be_applied(Plan("forget", summary, steps), apply=apply, as_json=as_json):
+    for path in planned.kept_aside if not remove_kept_aside else ():
+        note(f"{plain(path)}: kept aside, with a key in it; --remove-kept-aside removes it")
+    rewritten = [one for one in planned.partitions if one.records]
+    removed = planned.kept_aside if remove_kept_aside else ()
+    steps = (*map(_step, rewritten), *map(_removal, removed))
+    summary = f"{counted(planned.records, 'record')} of {counted(len(wanted), 'key')}"
+    summary += f", {counted(len(removed), 'file')} kept aside" if removed else ""
+    if not is_to_be_applied(Plan("forget", summary if steps else "", steps), apply=apply, as_json=as_json):
         return
-    check_before_change(target, needed_bytes=max(one.bytes_before for one in planned.partitions))
+    check_before_change(target, needed_bytes=sum(one.bytes_before for one in rewritten))  # all are written before the first is swapped in
+    total_bytes = 2 * sum(one.bytes_before for one in planned.partitions) + sum(one.bytes_before for one in rewritten)  # search, prove
     with (
-        change_log() as logger,
+        change_log(),
         changing_store(directory) as store,
-        tasks_for(spark, title, staged_beside=target.path, io_limit=io_limit) as tasks,
+        tasks_for(spark, title, staged_beside=target.path, io_limit=io_limit, total_bytes=total_bytes) as tasks,
     ):
         done = job.run_forget(tasks, store, [topic], wanted, asked)
-        for one in done.partitions:
-            if one.records:
-                logger.info("forgot %s", one)
     _print(done, as_json=as_json)
 
 
@@ -84,6 +88,11 @@ def _step(one: Any) -> dict[str, Any]:
     return {"what": f"{what} ({format_size(one.bytes_before)})"} | place(one.partition) | _facts(one)
 
 
+def _removal(path: str) -> dict[str, Any]:
+    """A file that was kept aside goes as a whole: it is of no log any more."""
+    return {"what": f"remove {path}, which was kept aside and has a key in it", "path": path}
+
+
 def _facts(one: Any) -> dict[str, Any]:
     facts = {"records": one.records, "segments": one.segments, "bytes_before": one.bytes_before, "bytes_after": one.bytes_after}
     return facts | {"quoted_in_values": one.quoted_in_values, "quoted_elsewhere": one.quoted_elsewhere}
@@ -97,4 +106,5 @@ def _print(done: Any, *, as_json: bool) -> None:
     for one in done.partitions:
         print_json({"type": "partition"} | place(one.partition) | _facts(one))
     proof = {name: getattr(done.proof, name) for name in type(done.proof).__dataclass_fields__}
-    print_json({"type": "result", "command": "forget", "records": done.records, "proof": proof})
+    result = {"type": "result", "command": "forget", "records": done.records, "removed": list(done.kept_aside)}
+    print_json(result | {"proof": proof})

@@ -7,7 +7,7 @@ import typer
 from tidelog.cli import options
 from tidelog.cli.amounts import format_time
 from tidelog.cli.applying import Plan, change_log, is_to_be_applied
-from tidelog.cli.caring import check_before_change, counted
+from tidelog.cli.caring import check_before_change, counted, place
 from tidelog.cli.output import print_json, print_line
 from tidelog.cli.positions import parse_position
 from tidelog.cli.registry import new_app
@@ -97,7 +97,7 @@ def reset(
             logger.info("group %s: %s is at %d", group, partition, offset)
     for partition, offset in done.items():
         if as_json:
-            print_json({"type": "result", "command": "groups reset", "group": group} | _place(partition) | {"position": offset})
+            print_json({"type": "result", "command": "groups reset", "group": group} | place(partition) | {"position": offset})
         else:
             print_line(f"{partition}: {offset}")
 
@@ -123,7 +123,7 @@ def position_objects(group: "Group") -> list[dict[str, Any]]:
     lags = group.lag()
     return [
         {"type": "position", "group": group.name}
-        | _place(partition)
+        | place(partition)
         | {
             "position": position.offset,
             "log_end_offset": lags[partition].log_end_offset,
@@ -136,10 +136,6 @@ def position_objects(group: "Group") -> list[dict[str, Any]]:
     ]
 
 
-def _place(partition: "TopicPartition") -> dict[str, Any]:
-    return {"topic": partition.topic, "partition": partition.partition}
-
-
 def _known(store: "ReadOnlyStore", name: str) -> "Group":
     names = [group.name for group in store.groups()]
     if name not in names:
@@ -149,4 +145,4 @@ def _known(store: "ReadOnlyStore", name: str) -> "Group":
 
 def _step(group: str, partition: "TopicPartition", before: int | None, offset: int) -> dict[str, Any]:
     what = f"{group}: {partition} from {'no position' if before is None else before} to {offset}"
-    return {"what": what, "group": group} | _place(partition) | {"position_before": before, "position": offset}
+    return {"what": what, "group": group} | place(partition) | {"position_before": before, "position": offset}

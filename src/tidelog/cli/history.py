@@ -11,8 +11,10 @@ from tidelog.cli.amounts import format_time
 from tidelog.cli.on_spark import job, job_module, refuse_io_limit, shows_progress, spark_session, tasks_for
 from tidelog.cli.output import print_json, print_line, to_text
 from tidelog.cli.positions import parse_position
+from tidelog.cli.sources import tell_what_is_odd
 from tidelog.cli.table import AllowIncomplete
-from tidelog.cli.targets import partition_directories, refuse_partition, target_of
+from tidelog.cli.targets import Target, bytes_of, partition_directories, refuse_partition, target_of
+from tidelog.disk.disk import OS
 from tidelog.errors import InvalidConfigError
 
 _TIMES = ("valid_from", "valid_to")
@@ -51,7 +53,8 @@ def command(
         if isinstance(position, int) and (count := len(partition_directories(target))) > 1:
             hint = "a time means something in all of them, as 2h for two hours ago"
             raise InvalidConfigError(f"{option} {position} is an offset, and there are {count} partitions", hint=hint)
-    rows = _here(target.path, topic, asked, io_limit, tombstones=tombstones)
+    tell_what_is_odd(target.root, OS)
+    rows = _here(target, topic, asked, io_limit, tombstones=tombstones)
     if spark is not None:
         refuse_io_limit(io_limit)
         rows = _by_spark(spark, target.path, topic, asked, tombstones=tombstones)
@@ -59,10 +62,10 @@ def command(
         _print(row, as_json=as_json)
 
 
-def _here(path: str, topic: str, asked: dict[str, Any], io_limit: str | None, *, tombstones: bool) -> Iterator[dict[str, Any]]:
+def _here(target: Target, topic: str, asked: dict[str, Any], io_limit: str | None, *, tombstones: bool) -> Iterator[dict[str, Any]]:
     versions = import_module("tidelog.spark.jobs.history_versions")
-    with tasks_for(None, f"history of {topic}", io_limit=io_limit) as tasks:
-        _, items = job_module("history").plan_history(tasks, path, topic, **asked, piece_bytes=None)
+    with tasks_for(None, f"history of {topic}", io_limit=io_limit, total_bytes=2 * (bytes_of(target) or 0)) as tasks:  # plan, then rows
+        _, items = job_module("history").plan_history(tasks, target.path, topic, **asked, piece_bytes=None)
         for one in versions.local_history(items, include_tombstones=tombstones):
             row = one.row
             found = {"topic": row.topic, "key": row.key, "version": one.version, "value": row.value}

@@ -56,8 +56,8 @@ def read_json(lines: Iterable[bytes], *, keeps_partition: bool) -> Iterator[Inpu
             continue
         try:
             found = json.loads(line)
-        except ValueError as error:
-            raise _wrong(number, f"no JSON: {error}") from error
+        except (ValueError, RecursionError) as error:
+            raise _wrong(number, f"no JSON: {'nested too deep' if isinstance(error, RecursionError) else error}") from error
         if not isinstance(found, dict) or found.get("type", "record") != "record":
             raise _wrong(number, "no record: an object with key, value, headers, timestamp_ms")
         if "value" not in found:
@@ -83,7 +83,7 @@ def _bytes(value: Any, what: str, number: int) -> bytes | None:
             return base64.b64decode(value["base64"], validate=True)
     except (UnicodeEncodeError, binascii.Error, TypeError, ValueError) as error:
         raise _wrong(number, f"{what}: {error}") from error
-    raise _wrong(number, f'{what} is {json.dumps(value)[:60]}, not a string, {{"base64": "…"}} or null')
+    raise _wrong(number, f'{what} is {_shown(value)}, not a string, {{"base64": "…"}} or null')
 
 
 def _headers(found: Any, number: int) -> Headers:
@@ -103,8 +103,16 @@ def _number(value: Any, what: str, number: int) -> int | None:
     if value is None or (type(value) is int and value == -1):
         return None  # as Kafka writes that there is none
     if type(value) is not int:
-        raise _wrong(number, f"{what} is no whole number: {json.dumps(value)[:60]}")
+        raise _wrong(number, f"{what} is no whole number: {_shown(value)}")
     return value
+
+
+def _shown(value: Any) -> str:
+    """What was found instead, the beginning of it."""
+    try:
+        return json.dumps(value)[:60]
+    except RecursionError:  # what could be read need not be shallow enough to be written
+        return "nested too deep"
 
 
 def _wrong(number: int, why: str) -> InvalidConfigError:

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 
-from tidelog.cli.output import DONE, INTERRUPTED, close_quietly, is_debugging, print_error, show_traces, silence
+from tidelog.cli.output import DONE, INTERRUPTED, close_quietly, flush_or_give_up, is_debugging, print_error, show_traces, silence
 from tidelog.cli.plain_arguments import plain_dump
 
 _EVERYWHERE = ("-q", "--quiet", "--debug")
@@ -45,8 +45,12 @@ def _run(arguments: Sequence[str]) -> int:
         close_quietly()  # `tidelog cat … | head` has what it wanted
         return DONE
     except SystemExit as error:
-        return _end(error)
+        try:
+            return _end(error)
+        except OSError as unwritten:
+            return _tell(unwritten)
     except KeyboardInterrupt:
+        flush_or_give_up()
         return INTERRUPTED
     except Exception as error:
         return _tell(error)
@@ -97,6 +101,7 @@ def _end(error: SystemExit) -> int:
 
 def _tell(error: Exception) -> int:
     """The exit code for an error, which is told; with `--debug` it is raised again."""
+    flush_or_give_up()  # or what a full disk has refused would be tried once more when the interpreter ends, and told by it
     if "typer" in sys.modules:
         from tidelog.cli.application import code_of
 

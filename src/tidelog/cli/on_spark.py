@@ -79,22 +79,24 @@ def job_module(name: str) -> Any:
 
 
 @contextmanager
-def tasks_for(master: str | None, title: str, staged_beside: str | None = None, *, io_limit: str | None = None) -> Iterator[Any]:
+def tasks_for(
+    master: str | None, title: str, staged_beside: str | None = None, *, io_limit: str | None = None, total_bytes: int | None = None
+) -> Iterator[Any]:
     """What runs the tasks of a job: this process, or the executors of a master. What they write is staged beside a path.
 
-    With a limit all that this process reads meanwhile keeps to it; of executors none is taken.
+    How far this process is, is told by what it reads, of `total_bytes`; with a limit it keeps to that. Of executors none is taken.
     """
     if master is not None:
         refuse_io_limit(io_limit)
     running = import_module("tidelog.spark.jobs.running")
     with ExitStack() as stack:
-        if io_limit is not None:
-            disk = stack.enter_context(reading_disk(title, io_limit, is_silent=True))  # tasks say themselves how far they are
+        if master is None:
+            disk = stack.enter_context(reading_disk(title, io_limit, total_bytes=total_bytes))
             stack.enter_context(import_module("tidelog.disk.file_pool").SHARED.reading_by(disk))
         staging = None if staged_beside is None else stack.enter_context(running.staged(staged_beside))
         if master is None:
             local = import_module("tidelog.spark.jobs.local_tasks")
-            yield local.LocalTasks(title, staging=staging, progress=shows_progress())
+            yield local.LocalTasks(title, staging=staging, progress=False)
         else:
             session = stack.enter_context(spark_session(master))
             yield running.SparkTasks(session, title, staging=staging, progress=shows_progress())

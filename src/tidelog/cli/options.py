@@ -1,7 +1,7 @@
 """Arguments and options that several commands share, each said once: `directory: options.Directory`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -47,13 +47,18 @@ def _complete_isolation() -> list[str]:
 
 
 def pairs(texts: list[str] | None, what: str) -> dict[str, str]:
-    """`name=value` of an option that may be given several times."""
-    found = {}
+    """`name=value` of an option that may be given several times; of one name the last counts."""
+    return dict(all_pairs(texts, what))
+
+
+def all_pairs(texts: list[str] | None, what: str) -> list[tuple[str, str]]:
+    """The same, where a name may come more than once."""
+    found = []
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise InvalidConfigError(f"not a {what}: {text!r}", hint="name=value")
-        found[name] = value
+        found.append((name, value))
     return found
 
 
@@ -116,5 +121,3 @@ Spark = Annotated[
     ),
 ]
 Apply = Annotated[bool, typer.Option("--apply", help="Do it. Without this the plan is printed, and nothing is changed.")]
-
-Facts = dict[str, Any]

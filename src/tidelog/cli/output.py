@@ -3,12 +3,11 @@
 Bytes are a string where they are UTF-8, otherwise `{"base64": …}`, in JSON; in text what a terminal could take amiss is escaped.
 """
 
-import base64
 import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from json.encoder import encode_basestring
 from typing import Any, Final
 from uuid import UUID
@@ -21,6 +20,7 @@ from tidelog.errors import (
     TidelogError,
     UnknownTopicError,
 )
+from tidelog.schema.json_values import bytes_to_json, float_to_json
 
 DONE: Final = 0
 FOUND: Final = 1
@@ -49,6 +49,7 @@ _OPTIONS = {
     r"drop_null_keys=True": "--drop-null-keys",
     r"exist_ok=True": "--exist-ok",
     r"\broll=True": "--roll",
+    r"remove_kept_aside=True": "--remove-kept-aside",
 }
 
 
@@ -109,6 +110,11 @@ def is_quiet() -> bool:
     return _shared["quiet"]
 
 
+def has_colours() -> bool:
+    """Whether results may be coloured: on a terminal, unless `NO_COLOR` says no."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
 _shared = {"quiet": False, "debug": False}
 
 
@@ -120,19 +126,13 @@ def to_json(value: Any) -> Any:
         return [to_json(item) for item in value]
     if isinstance(value, bytes):
         return bytes_to_json(value)
+    if isinstance(value, float):
+        return float_to_json(value)
     if isinstance(value, UUID):
         from tidelog.disk.partition_metadata import format_topic_id
 
         return format_topic_id(value)  # the spelling of Kafka
     return value
-
-
-def bytes_to_json(data: bytes) -> str | dict[str, str]:
-    """Text if they are UTF-8."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}
 
 
 def json_text(data: bytes | None) -> str:
@@ -189,11 +189,6 @@ def plain(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode() for char in text)
 
 
-def fields(found: dict[str, Any], names: Iterable[str] | None = None) -> str:
-    """`name=value …`."""
-    return " ".join(f"{name}={to_text(found[name])}" for name in (found if names is None else names))
-
-
 def print_error(error: BaseException) -> int:
     """Two lines on stderr, what is wrong and what to do about it: with which exit code to end."""
     hint = getattr(error, "hint", None)
@@ -215,6 +210,16 @@ def in_options(text: str) -> str:
     for said, option in _OPTIONS.items():
         text = re.sub(said, option, text)
     return text
+
+
+def flush_or_give_up() -> bool:
+    """Print what is still to be printed: whether that could be done. A full disk behind stdout takes nothing, and is not asked again."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        close_quietly()
+        return False
+    return True
 
 
 def close_quietly() -> None:

@@ -12,9 +12,9 @@ from typing import NamedTuple
 _FLAGS = ("--records", "--deep", "--skip-damage", "--json", "--raw")
 """In the order of `DumpOptions`."""
 _VARIABLES = ("TIDELOG_", "_TIDELOG_")
+"""How those begin that stand for options, or ask for completion."""
 _NOT_OPTIONS = {"TIDELOG_KERNEL", "TIDELOG_OPTIMIZE", "TIDELOG_REQUIRE_KERNEL"}
 """Variables that say how the package is built and which kernel it runs."""
-"""How those begin that stand for options, or ask for completion."""
 
 
 class DumpOptions(NamedTuple):

@@ -46,10 +46,10 @@ def command(
             raise InvalidConfigError("--key-separator, --null and --header are about plain lines", hint="leave out --json, or these")
         records = read_json(lines, keeps_partition=partition is None and not repartition)
     else:
-        headers = tuple((name, value.encode()) for name, value in options.pairs(header, "header").items())
+        headers = tuple((name, value.encode()) for name, value in options.all_pairs(header, "header"))
         separator = None if key_separator is None else _unescaped(key_separator)
         records = read_lines(lines, LineForm(separator, empty_is_null, headers))
-    settings = options.pairs(config, "setting")
+    settings = options.settings(config)
     if compression is not None and compression not in _CODECS:
         raise InvalidConfigError(f"no such codec: {compression!r}", hint=f"one of {', '.join(_CODECS)}")
     with _open_topic(directory, topic, settings, partitions, create=create) as target, Progress("produce") as shown:
@@ -69,13 +69,17 @@ def _open_topic(directory: Path, topic: str, config: dict[str, str], partitions:
             raise UnknownTopicError("no store is here", path=str(directory), hint="--create makes one, and the topic")
         refuse_others(directory)
     with Store.open(directory, background=False) as store:
-        if create and topic not in {found.name for found in store.topics()}:
+        is_there = topic in {found.name for found in store.topics()}
+        if create and not is_there:
             store.create_topic(topic, partitions, config)
+        elif partitions is not None or config:
+            note(f"{topic} is there already, and stays as it is: --partitions and --config are about a topic that is made")
         try:
-            yield store.topic(topic)
+            opened = store.topic(topic)
         except UnknownTopicError as error:
             error.hint = f"{error.hint}; --create makes it" if error.hint else "--create makes it"
             raise
+        yield opened
 
 
 def _append(topic: "Topic", records: Iterable[InputRecord], partition: int | None, compression: str | None, shown: Progress) -> None:
@@ -98,7 +102,9 @@ def _append(topic: "Topic", records: Iterable[InputRecord], partition: int | Non
             writer.flush()
         except BaseException as error:
             note(_count(done + _written(writer, waiting), topic.name, is_all=False))
-            if isinstance(error, TidelogError) and error.hint is None and not isinstance(error, InvalidConfigError):
+            if isinstance(error, UnknownTopicError):  # of a partition: the topic is there
+                error.hint = "--repartition chooses partitions anew, by key" if partition is None else "-p names one that is there"
+            elif isinstance(error, TidelogError) and error.hint is None and not isinstance(error, InvalidConfigError):
                 error.hint = f"record {done + len(waiting)} of the input, or one shortly before it"
             raise
     progress(_count(done + len(waiting), topic.name, is_all=True))

@@ -1,4 +1,4 @@
-"""Where each setting of a topic is from: given on the command line, written down by a store or a broker, or a default.
+"""Where each setting of a topic is from: given on the command line, which counts, written down by a store or a broker, or a default.
 
 What a broker has in its file of properties is not in its data directory. So a default there is an assumption, and nothing that was
 assumed may decide over somebody's data: `--apply` refuses it.
@@ -50,20 +50,23 @@ def broker_settings(config: Mapping[str, str]) -> dict[str, str]:
 
 
 def settings_of(store: "ReadOnlyStore", topic: str) -> list[SettingFact]:
-    """Every setting of a topic, those that were chosen first."""
+    """Every setting of a topic, those that were chosen first.
+
+    What a store has not written down is its default, unless the topic was adopted and nobody has said yet how it is set.
+    """
     described, found = store.topic(topic).describe(), store.settings(topic)
     written = {setting.name for setting in described.settings}
     home = (described.settings_from or DEFAULT).split()[0]
-    given = store.config.topic_defaults.given
-    has_entry = store.found_topic(topic).entry is not None
+    entry = store.found_topic(topic).entry
+    is_known = entry is not None and entry.is_set
     facts = []
     for name, value in found.config.describe().items():
-        if name in written:
-            facts.append(SettingFact(name, value, home, is_assumed=False))
-        elif name in given:
+        if name in found.given:
             facts.append(SettingFact(name, value, GIVEN, is_assumed=False))
+        elif name in written:
+            facts.append(SettingFact(name, value, home, is_assumed=False))
         else:
-            facts.append(SettingFact(name, value, DEFAULT, is_assumed=not has_entry))
+            facts.append(SettingFact(name, value, DEFAULT, is_assumed=not is_known))
     return sorted(facts, key=lambda fact: (fact.source == DEFAULT, fact.name))
 
 

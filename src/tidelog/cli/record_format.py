@@ -6,7 +6,9 @@ r"""kcat's format strings: `-f 'Topic %t [%p] at offset %o: key %k: %s\n'`.
     %h          headers, as name=value,name=value
     %t %p %o    topic, partition, offset
     %%          a percent sign
-    \n \r \t \\ \xNN     newline, return, tab, backslash, any byte
+    \n \r \t    newline, return, tab
+    \xNN \NNN   a byte: hexadecimal; octal with a zero before it, as \036, decimal without, as \30
+    \c          any other character stands for itself
 
 Key and value are printed as they are, byte by byte; of null nothing is printed, or `NULL` if that is asked for.
 """
@@ -21,8 +23,9 @@ from tidelog.errors import InvalidConfigError
 if TYPE_CHECKING:
     from tidelog.record.kernel.record import Record
 
-_PART = re.compile(rb"%(.?)|\\(x[0-9a-fA-F]{2}|.?)", re.DOTALL)
-_ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"\\": b"\\"}
+_PART = re.compile(rb"%(.?)|\\(x(?:0[xX])?[0-9a-fA-F]+|0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*|[^%]?)", re.DOTALL)
+"""A percent sign behind a backslash begins a token all the same: kcat looks for these first."""
+_ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"": b"\\"}
 _LENGTH = struct.Struct(">i")
 
 Part = bytes | Callable[["Record"], bytes]
@@ -54,7 +57,7 @@ class RecordFormat:
         data, at = text.encode(), 0
         for match in _PART.finditer(data):
             parts.append(data[at : match.start()])
-            parts.append(self._token(match[1], text) if match[1] is not None else _escape(match[2], text))
+            parts.append(self._token(match[1], text) if match[1] is not None else _escape(match[2]))
             at = match.end()
         parts.append(data[at:])
         return [part for part in parts if part != b""]
@@ -86,9 +89,21 @@ class RecordFormat:
         return data if self._show is None else self._show(data, what)
 
 
-def _escape(found: bytes, text: str) -> bytes:
+def _escape(found: bytes) -> bytes:
+    """What stands behind a backslash, as kcat takes it: numbers by C's `strtoul`, of which the lowest byte counts."""
     if found in _ESCAPES:
         return _ESCAPES[found]
-    if found.startswith(b"x") and len(found) == 3:
-        return bytes([int(found[1:], 16)])
-    raise InvalidConfigError(f"no such escape in a format: \\{found.decode(errors='replace')}", hint=r"\n \r \t \\ \xNN")
+    if found == b"x":
+        raise InvalidConfigError(r"no number behind \x in a format", hint=r"\x41 is A; \\x a backslash and an x")
+    if found[:1] == b"x":
+        number = int(found[1:], 16)
+    elif found[:2].lower() == b"0x":
+        number = int(found, 16)
+    elif found.isdigit():
+        number = int(found, 8 if found.startswith(b"0") else 10)
+    else:
+        return found
+    return bytes([min(number, _LARGEST) & 0xFF])
+
+
+_LARGEST = (1 << 64) - 1

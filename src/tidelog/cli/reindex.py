@@ -13,7 +13,7 @@ from tidelog.cli.on_spark import job, refuse_io_limit, shows_progress, spark_ses
 from tidelog.cli.output import FAILED, note, plain, print_json, print_line, progress
 from tidelog.cli.repair import settings_at
 from tidelog.cli.sources import reading_disk, tell_what_is_odd
-from tidelog.cli.targets import Target, own_directories, target_of
+from tidelog.cli.targets import Target, bytes_of, own_directories, target_of
 from tidelog.errors import DamagedLogError, InvalidConfigError, TidelogError
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ def command(
             failed = _go_on(target, found, lambda: _on_spark(session, target, dry_run=False), apply=apply, as_json=as_json)
     else:
         paths = own_directories(target)
-        with reading_disk("reindex", io_limit) as disk:
+        total_bytes = (bytes_of(target) or 0) * (2 if apply else 1)  # once for the plan
+        with reading_disk("reindex", io_limit, total_bytes=total_bytes) as disk:
             tell_what_is_odd(target.root, disk)
             found = _here(target, paths, disk, dry_run=True)
             failed = _go_on(target, found, lambda: _here(target, paths, disk, dry_run=False), apply=apply, as_json=as_json)
@@ -72,11 +73,9 @@ def _go_on(target: Target, found: _Found, work: Any, *, apply: bool, as_json: bo
     if not is_to_be_applied(Plan("reindex", summary, tuple(steps)), apply=apply, as_json=as_json):
         return bool(found.failures)
     check_before_change(target, needed_bytes=size_bytes // _BYTES_OF_INDEX)
-    with change_log() as logger:
+    with change_log():
         done: _Found = work()
         for report in done.reports:
-            for name, why in report.changed:
-                logger.info("%s: built %s anew: %s", Path(report.directory).name, name, why)
             if as_json and report.changed:
                 print_json(
                     {"type": "result", "command": "reindex", "directory": report.directory, "files": [name for name, _ in report.changed]}

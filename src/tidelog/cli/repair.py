@@ -11,7 +11,7 @@ from tidelog.cli.applying import Plan, change_log, is_to_be_applied
 from tidelog.cli.caring import check_before_change, counted
 from tidelog.cli.output import in_options, note, plain, print_json, print_line
 from tidelog.cli.sources import open_store, reading_disk, tell_what_is_odd
-from tidelog.cli.targets import CLUSTER_METADATA, Target, own_directories, target_of
+from tidelog.cli.targets import CLUSTER_METADATA, Target, bytes_of, own_directories, target_of
 from tidelog.errors import InvalidConfigError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def command(
     target, cut = target_of(directory, topic), _cut_at(cut_at)
     if cut is not None and target.partition is None:
         raise InvalidConfigError("--cut-at is about one partition", hint="name the directory of the partition")
-    with reading_disk("repair", io_limit) as disk:
+    with reading_disk("repair", io_limit, total_bytes=bytes_of(target)) as disk:
         tell_what_is_odd(target.root, disk)
         plans = [_plan(target, path, cut, disk) for path in own_directories(target)]
     steps = [_step(plan, action) for plan in plans for action in plan.actions]

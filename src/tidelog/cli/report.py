@@ -32,14 +32,14 @@ def command(
     """
     if output is None and not as_json:
         raise InvalidConfigError("where should the page go?", hint="-o FILE writes it, --json prints its facts")
+    only = partition_at(directory)
+    root = directory if only is None else directory.resolve().parent
     if output is not None:
-        _refuse(output, directory)
+        _refuse(output, root)
     from tidelog.record.kernel.clock import wall_clock
     from tidelog.report import build_page, gather
 
     now_ms = wall_clock() if now is None else resolve_time(now, "now", wall_clock())
-    only = partition_at(directory)
-    root = directory if only is None else directory.resolve().parent
     total_bytes = 2 * _size(directory) if records else None  # figures, then verify
     given = options.settings(config)
     with (
@@ -57,13 +57,13 @@ def command(
         print_line(f"{output}: {what}; {found.errors} errors, {found.warnings} warnings, {found.notes} notes")
 
 
-def _refuse(output: Path, directory: Path) -> None:
-    """Before anything is read: an output that is there already, that cannot be made, or that would lie in the directory itself."""
+def _refuse(output: Path, root: Path) -> None:
+    """Before anything is read: an output that is there already, that cannot be made, or that would lie in the data directory itself."""
     if output.is_symlink() or output.exists():
         raise InvalidConfigError("it is there already, and is not overwritten", path=str(output), hint="-o and another name")
     if not output.absolute().parent.is_dir():
         raise InvalidConfigError("no such directory", path=str(output.absolute().parent))
-    if output.resolve().is_relative_to(directory.resolve()):
+    if output.resolve().is_relative_to(root.resolve()):
         hint = "a broker's directory holds nothing but its own"
         raise InvalidConfigError("the page would lie in the directory that it is about", path=str(output), hint=hint)
 

@@ -8,7 +8,9 @@ import typer
 from tidelog.cli import options
 from tidelog.cli.copy import Until, UntilOffset, point_of, print_outcome
 from tidelog.cli.on_spark import job_module, tasks_for
-from tidelog.cli.targets import refuse_inside, refuse_partition, target_of
+from tidelog.cli.sources import tell_what_is_odd
+from tidelog.cli.targets import bytes_of, refuse_inside, refuse_partition, target_of
+from tidelog.disk.disk import OS
 from tidelog.errors import InvalidConfigError
 
 _DAMAGE = ("refuse", "cut")
@@ -41,6 +43,7 @@ def command(
     refuse_inside(target, output)
     job, point, place = job_module("restore"), point_of(until, until_offset), str(output.resolve())
     job.check_new_target(job.OS, place, [target.path])
-    with tasks_for(spark, f"restore {target.path}", staged_beside=place, io_limit=io_limit) as tasks:
+    tell_what_is_odd(target.root, OS)
+    with tasks_for(spark, f"restore {target.path}", staged_beside=place, io_limit=io_limit, total_bytes=bytes_of(target)) as tasks:
         done = job.run_restore(tasks, target.path, place, None if topic is None else [topic], point, damage=damage)
     print_outcome("restore", done, as_json=as_json)

@@ -11,6 +11,7 @@ from tidelog.cli.caring import (
     counted,
     deciding_settings,
     end_with,
+    owned_store,
     place,
     print_left_alone,
     print_settings,
@@ -37,8 +38,8 @@ def command(
 ) -> None:
     """Delete segments that are older or more than a topic's settings want to keep.
 
-    The plan is printed, with where the settings are from; --apply does it. Of a directory that is no store a setting that is only assumed
-    decides nothing: --config says what it is.
+    The plan is printed, with where the settings are from; --apply does it. What --config says counts, this once. Of a directory that is no
+    store a setting that is only assumed decides nothing: --config says what it is.
     """
     from tidelog.record.kernel.clock import wall_clock
 
@@ -95,20 +96,16 @@ def _deleted_topics(store: "ReadOnlyStore", disk: "Disk", now_ms: int) -> list[d
 def _retain(store: "ReadOnlyStore", target: Target, given: dict[str, str], going: set[tuple[str, int]]) -> "RetentionResult":
     from tidelog.record.kernel.clock import wall_clock
     from tidelog.store.log_care import known_logs, retain_logs
-    from tidelog.store.store import Store
 
-    with change_log() as logger:
+    with change_log():
         if target.is_store:
-            with Store.open(target.root, config=store_settings(given), background=False) as owned:
+            with owned_store(target, store_settings(given)) as owned:
                 result = owned.retain(target.topic)
                 owned.remove_deleted()
             return result
         only = None if target.partition is None else [target.partition]
         logs = [known for known in known_logs(store, target.topic, only) if tuple(known.partition) in going]
-        result = retain_logs(logs, wall_clock)
-        for one in result.deleted:
-            logger.info("deleted from %s", one)
-        return result
+        return retain_logs(logs, wall_clock)
 
 
 def _print_result(result: "RetentionResult", *, as_json: bool) -> None:

@@ -1,12 +1,14 @@
 """`tidelog salvage`: copy what is sound of damaged logs into a new directory."""
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tidelog.cli import options
-from tidelog.cli.output import plain, print_json, print_line
+from tidelog.cli.caring import counted
+from tidelog.cli.output import note, plain, print_json, print_line
 from tidelog.cli.sources import reading_disk, tell_what_is_odd
 from tidelog.cli.targets import Target, partition_directories, refuse_inside, target_of
 from tidelog.errors import InvalidConfigError, LogNotFoundError, StorageError
@@ -36,14 +38,21 @@ def command(
         raise LogNotFoundError("no partitions to salvage", path=str(directory))
     _check(sources, output)
     lost = 0
+    made: list[Path] = []
+    missing = [path for path in (output.absolute(), *output.absolute().parents) if not path.exists()]
     with reading_disk("salvage", io_limit, total_bytes=sum(map(_size, sources))) as disk:
         from tidelog.inspection.salvage import salvage
 
         tell_what_is_odd(target.root, disk)
-        for source in sources:
-            report = salvage(source, _new(target, source, output), disk=disk)
-            lost += 0 if report.is_complete else 1
-            _print(report, as_json=as_json)
+        try:
+            for source in sources:
+                report = salvage(source, _new(target, source, output), disk=disk)
+                made.append(_new(target, source, output))
+                lost += 0 if report.is_complete else 1
+                _print(report, as_json=as_json)
+        except KeyboardInterrupt:
+            _take_back(made, missing)
+            raise
     if not as_json and len(sources) > 1:
         print_line(f"salvage: {len(sources)} partitions, {lost} with losses")
 
@@ -52,6 +61,17 @@ def _new(target: Target, source: str, output: Path) -> Path:
     """Where a partition goes: under its name, unless the new directory has that name itself."""
     name = Path(source).name
     return output if target.partition is not None and output.name == name else output / name
+
+
+def _take_back(made: list[Path], missing: list[Path]) -> None:
+    """Of an interrupted run nothing stays, so that it can be made again: what this one has made goes, and nothing else."""
+    for path in made:
+        shutil.rmtree(path)
+    for path in missing:
+        if path.is_dir() and not any(path.iterdir()):
+            path.rmdir()
+    if made:
+        note(f"interrupted: {counted(len(made), 'partition')} that had been salvaged {'is' if len(made) == 1 else 'are'} gone again")
 
 
 def _check(sources: list[str], output: Path) -> None:

@@ -47,7 +47,7 @@ def partition_at(directory: Path) -> TopicPartition | None:
 
 @contextmanager
 def open_store(directory: Path, disk: Disk, config: dict[str, str] | None = None, *, tells: bool = True) -> Iterator["ReadOnlyStore"]:
-    """All topics of a directory. `config` stands for settings that are not written down there. Unless it `tells`, nothing odd is told."""
+    """All topics of a directory. Settings in `config` count over what is written down there. Unless it `tells`, nothing odd is told."""
     from tidelog.disk.file_pool import FilePool
     from tidelog.store.read_only_store import ReadOnlyStore
 
@@ -57,7 +57,7 @@ def open_store(directory: Path, disk: Disk, config: dict[str, str] | None = None
         raise UnknownTopicError(
             "the directory of one partition, not of topics", path=str(directory), hint=f"topic {itself.topic} is in {home}"
         )
-    with ReadOnlyStore.open(directory, config=broker_settings(config or {}), pool=FilePool(disk)) as store:
+    with ReadOnlyStore.open(directory, config=broker_settings(config or {}), pool=FilePool(disk), given_wins=True) as store:
         if tells:
             tell_what_is_odd(directory, disk)
         yield store

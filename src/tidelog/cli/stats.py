@@ -12,7 +12,7 @@ from tidelog.cli.on_spark import job, refuse_io_limit, shows_progress, spark_ses
 from tidelog.cli.output import print_json, print_line
 from tidelog.cli.sources import reading_disk, tell_what_is_odd
 from tidelog.cli.tables import Column, number, optional, print_rows
-from tidelog.cli.targets import Target, partition_directories, target_of
+from tidelog.cli.targets import Target, bytes_of, partition_directories, target_of
 from tidelog.errors import InvalidConfigError
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ def command(
         refuse_io_limit(io_limit)
         found = _by_spark(target, spark, records=records)
     else:
-        with reading_disk("stats", io_limit) as disk:
+        total_bytes = bytes_of(target) if records else None  # of headers nobody knows before how much they are
+        with reading_disk("stats", io_limit, total_bytes=total_bytes) as disk:
             tell_what_is_odd(target.root, disk)
             found = list(_here(target, disk, records=records))
     rows = [segment_object(one) for one in found] if segments else [partition_object(name, own) for name, own in _by_partition(found)]

@@ -11,8 +11,8 @@ from tidelog.cli.output import print_json, print_line, to_text
 from tidelog.cli.positions import parse_position
 from tidelog.cli.progress import clear_drawn
 from tidelog.cli.sources import open_topic, readable_isolation, reading_disk, the_partition
-from tidelog.cli.targets import refuse_partition, target_of
-from tidelog.errors import UnknownTopicError
+from tidelog.cli.targets import bytes_of, refuse_partition, target_of
+from tidelog.errors import InvalidConfigError, UnknownTopicError
 
 if TYPE_CHECKING:
     from tidelog.log.positions import Position
@@ -46,7 +46,11 @@ def command(
     level = options.isolation_of(isolation)
     point = None if as_of is None else parse_position(as_of, "as of", wall_clock())
     if spark is None:
-        with reading_disk("table", io_limit) as disk, open_topic(directory, topic, partition, disk, "table") as found:
+        total_bytes = bytes_of(target_of(directory, topic, partition))
+        with (
+            reading_disk("table", io_limit, total_bytes=total_bytes) as disk,
+            open_topic(directory, topic, partition, disk, "table") as found,
+        ):
             if isinstance(point, int):
                 the_partition(found, partition, "an offset (--as-of)")
             at = readable_isolation(found, level)
@@ -58,6 +62,8 @@ def command(
     refuse_io_limit(io_limit)
     target = target_of(directory, topic)
     refuse_partition(target, "table")
+    if partition is not None:
+        raise InvalidConfigError("--spark is about whole topics", hint="leave out --partition, or --spark")
     if target.topic is None:
         raise UnknownTopicError("which topic?", path=str(directory), hint="tidelog table DIRECTORY TOPIC")
     with spark_session(spark) as session:

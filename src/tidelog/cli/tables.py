@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidelog.cli.output import plain, print_json, print_line, to_text
+from tidelog.cli.output import has_colours, plain, print_json, print_line, to_text
 from tidelog.cli.progress import clear_drawn
 
 _GAP = "  "
@@ -84,4 +84,4 @@ def print_heading(text: str, *, is_first: bool = False) -> None:
     """What the rows below it are about; bold on a terminal. What is not the first thing has a blank line before it."""
     if not is_first:
         print_line("")
-    print_line(f"\x1b[1m{plain(text)}\x1b[0m" if sys.stdout.isatty() else plain(text))
+    print_line(f"\x1b[1m{plain(text)}\x1b[0m" if has_colours() else plain(text))

@@ -6,7 +6,6 @@ import typer
 
 from tidelog.cli import cat, options
 from tidelog.cli.record_filter import RecordFilter
-from tidelog.cli.record_printer import printer
 
 
 def command(
@@ -38,17 +37,9 @@ def command(
     The same as `cat --last 10 --follow`: the last of all partitions merged by time.
     """
     from tidelog.log.positions import EARLIEST, LATEST
-    from tidelog.schema.value_decoders import decoder_of
 
-    show = printer(
-        at_once=follow,
-        as_json=as_json,
-        form=form,
-        null=b"NULL" if null else b"",
-        raw=raw,
-        key_decoder=decoder_of(key_decoder, key_schema, is_framed=framed),
-        value_decoder=decoder_of(value_decoder, value_schema, is_framed=framed),
-    )
+    look = cat.Look(as_json, form, null, raw, framed, (key_decoder, key_schema), (value_decoder, value_schema))
+    show = look.printer(at_once=follow)
     wanted = RecordFilter(key, key_regex, value, value_regex, header or ()).condition()
     level, span = options.isolation_of(isolation), cat.Span(EARLIEST, LATEST, last, follow)
     cat.print_records(cat.Request("tail", directory, topic, partition, span, wanted, level, count, io_limit), show)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.cli.output import progress
 from tidelog.cli.sources import partition_at
-from tidelog.errors import InvalidConfigError, LogNotFoundError, NotAStoreError, UnknownTopicError
+from tidelog.errors import InvalidConfigError, LogNotFoundError, NotAStoreError, TidelogError, UnknownTopicError
 
 if TYPE_CHECKING:
     from tidelog.store.store import Store
@@ -68,6 +68,14 @@ def partition_directories(target: Target) -> list[str]:
         if parsed is not None and target.has(parsed.partition) and (parsed.topic != CLUSTER_METADATA or target.topic == CLUSTER_METADATA)
     ]
     return [path for path in meant if os.access(path, os.R_OK | os.X_OK)]
+
+
+def bytes_of(target: Target) -> int | None:
+    """How much lies in the logs that are meant, for who says how far it is; None if that cannot be said: what is wrong will be told."""
+    try:
+        return sum(file.stat().st_size for path in partition_directories(target) for file in Path(path).glob("*.log"))
+    except (TidelogError, OSError):
+        return None
 
 
 def refuse_partition(target: Target, command: str) -> None:

@@ -108,17 +108,16 @@ def _cut(log: "ReadOnlyLog", where: "Position") -> _Cut | None:
 
 
 def _trim(store: "ReadOnlyStore", target: Target, given: dict[str, str], cuts: list[_Cut]) -> "list[Trimmed]":
-    from tidelog.cli.caring import store_settings
+    from tidelog.cli.caring import owned_store, store_settings
     from tidelog.record.kernel.clock import wall_clock
     from tidelog.retention.trimming import trim
     from tidelog.store.log_care import known_logs, trim_log
-    from tidelog.store.store import Store
 
     assert target.topic is not None
     done = []
     with change_log() as logger:
         if target.is_store:
-            with Store.open(target.root, config=store_settings(given), background=False) as owned:
+            with owned_store(target, store_settings(given)) as owned:
                 for cut in cuts:
                     done.append(trim(owned.log(target.topic, cut.partition), cut.offset))
                     logger.info("trimmed %s", done[-1])

@@ -1,6 +1,5 @@
 """`tidelog verify`: what is wrong with directories and files."""
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ import typer
 
 from tidelog.cli import options
 from tidelog.cli.on_spark import job, refuse_io_limit, shows_progress, spark_session
-from tidelog.cli.output import FOUND, plain, print_json, print_line
+from tidelog.cli.output import FOUND, has_colours, plain, print_json, print_line
 from tidelog.cli.progress import clear_drawn
 from tidelog.cli.sources import partition_at, reading_disk
 from tidelog.errors import InvalidConfigError, LogNotFoundError
@@ -104,7 +103,7 @@ def _by_spark(paths: list[Path], level: "Level", master: str) -> "Iterator[Findi
 def _end(findings: "Iterable[Finding]", paths: int, *, as_json: bool, level: str) -> None:
     """Print what is found, as it is found, then how much that was; end with exit code 1 if it is more than notes."""
     counts: Counter[str] = Counter()
-    is_terminal = sys.stdout.isatty()
+    is_coloured = has_colours()
     for finding in findings:
         counts[finding.severity] += 1
         clear_drawn()
@@ -112,7 +111,7 @@ def _end(findings: "Iterable[Finding]", paths: int, *, as_json: bool, level: str
             print_json(finding.to_json())
         else:
             text = plain(str(finding))
-            colour = _COLOURS[finding.severity] if is_terminal else ""
+            colour = _COLOURS[finding.severity] if is_coloured else ""
             print_line(f"{colour}{finding.severity}\x1b[0m{text.removeprefix(finding.severity)}" if colour else text)
     clear_drawn()
     is_sound = not counts["error"] and not counts["warning"]

@@ -8,6 +8,7 @@ import typer
 
 from tidelog.cli import options
 from tidelog.cli.amounts import format_size, format_time
+from tidelog.cli.caring import counted
 from tidelog.cli.explain import DECIDING, OF_RETENTION
 from tidelog.cli.output import plain, print_json, print_line
 from tidelog.cli.positions import resolve_time
@@ -137,14 +138,10 @@ def words(row: dict[str, Any], now: dict[str, Any]) -> str:
         text = "nothing more goes than as it is"
     elif more >= 0:
         left = format_size(row["left_bytes"])
-        text = f"{_count(more, 'segment')} more {'goes' if more == 1 else 'go'} now, {format_size(size)}; {left} stay"
+        text = f"{counted(more, 'segment')} more {'goes' if more == 1 else 'go'} now, {format_size(size)}; {left} stay"
     else:
-        text = f"{_count(-more, 'segment')} less {'goes' if more == -1 else 'go'} now, {format_size(-size)}"
+        text = f"{counted(-more, 'segment')} less {'goes' if more == -1 else 'go'} now, {format_size(-size)}"
     compacted = row["compacted_partitions"] - now["compacted_partitions"]
     if compacted:
-        text += f"; {_count(abs(compacted), 'partition')} {'more' if compacted > 0 else 'less'} would be compacted"
+        text += f"; {counted(abs(compacted), 'partition')} {'more' if compacted > 0 else 'less'} would be compacted"
     return f"with {plain(row['settings'])}: {text}"
-
-
-def _count(number_of: int, what: str) -> str:
-    return f"{number_of} {what}{'' if number_of == 1 else 's'}"

@@ -9,12 +9,13 @@ from tidelog.disk.disk import Buffer
 from tidelog.disk.file_pool import FilePool
 from tidelog.disk.names import CLEANED, INDEX, LOG, SEGMENT_KINDS, TIME_INDEX, TXN_INDEX, segment_file
 from tidelog.log.segment import Segment
+from tidelog.log.time_index import ENTRY as TIME_ENTRY
 from tidelog.log.txn_index import AbortedTxn
 from tidelog.record.headers import walk_headers
 from tidelog.record.indexing import IndexRun, IndexStop, index_batches
 
 OFFSET_ENTRY_BYTES = 8
-TIME_ENTRY_BYTES = 12
+TIME_ENTRY_BYTES = TIME_ENTRY.size
 
 
 class OffsetOverflowError(Exception):
@@ -131,7 +132,10 @@ class CleanedSegment:
 
     def seal(self, mtime_ns: int) -> CleanedSizes:
         """Write the indexes and make all files durable, but for their names."""
-        self._time_entries += self._run.last_time_entry()
+        # Not by what the run takes for its last entry: it has counted some that a full index did not get.
+        run, last_entry = self._run, self._time_entries[-TIME_ENTRY_BYTES:]
+        if run.max_timestamp_ms > (TIME_ENTRY.unpack(last_entry)[0] if last_entry else -1):
+            self._time_entries += TIME_ENTRY.pack(run.max_timestamp_ms, run.offset_of_max_timestamp - self._source.base_offset)
         disk = self._disk
         contents: list[tuple[str, Buffer]] = [(INDEX, self._offset_entries), (TIME_INDEX, self._time_entries)]
         if self._txn_entries:

@@ -28,6 +28,7 @@ from tidelog.log.log_reading import LogReading
 from tidelog.log.segment import Segment
 from tidelog.log.split import check_pieces, cleaned_pieces
 from tidelog.log.storage_errors import storage_error
+from tidelog.log.swap import remove_cleaned
 from tidelog.log.txn_index import AbortedTxn, collect_aborted
 
 __all__ = ["NO_HOOKS", "CleanedLog", "CleanerStats", "Hooks", "clean_log"]
@@ -135,6 +136,8 @@ class _Pass:
         rewriter = Rewriter(facts, self.map, self.counts, self.hooks, self.reader)
         clean_mtimes = [mtime_ms(segment) for segment in self.log.segments if segment.base_offset < self.plan.first_dirty_offset][-1:]
         last_clean_mtime_ms = clean_mtimes[0] if clean_mtimes else None
+        if not self.dry_run:
+            self.remove_left_over()
         for group in groups:
             members = [sources[base_offset] for base_offset in group.base_offsets]
             if self.dry_run:
@@ -142,6 +145,13 @@ class _Pass:
             else:
                 self.hooks.check_space(group.most_bytes)
                 self.replace(rewriter, members, last_clean_mtime_ms)
+
+    def remove_left_over(self) -> None:
+        """What an earlier pass could not remove must not be there when segments are swapped. Once a pass: a log may have ten thousand."""
+        try:
+            remove_cleaned(self.log.segments[0].pool.disk, self.log.directory)
+        except OSError as error:
+            raise storage_error(error, self.log.directory, "removing what an earlier cleaning left failed") from error
 
     def replace(self, rewriter: Rewriter, members: list[Segment], last_clean_mtime_ms: int | None) -> None:
         """One group: write the new segment, swap it in."""
@@ -196,6 +206,7 @@ class _Pass:
         log = self.log
         assert isinstance(log, Log)
         check_pieces(segment, self.end_of(segment))
+        self.remove_left_over()
         log.replace_segments(cleaned_pieces(segment, self.config), [segment])
         raise CleaningAbortedError(
             "a segment has offsets too far apart for one: it was split, and is cleaned next time", path=log.directory

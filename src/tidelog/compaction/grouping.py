@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tidelog.config import LogConfig
-
-MAX_RELATIVE_OFFSET = 0x7FFFFFFF
+from tidelog.log.roll import MAX_RELATIVE_OFFSET
 
 
 class SegmentSizes(NamedTuple):

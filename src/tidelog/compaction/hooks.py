@@ -14,7 +14,7 @@ def _go_on() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """Called between chunks of about a mebibyte, in the thread that cleans. What they raise ends the cleaning, and undoes its group."""
+    """Called between chunks of about four mebibytes, in the thread that cleans. What they raise ends the cleaning, and undoes its group."""
 
     throttle: Callable[[int], None] = _nothing
     """Bytes that were read or written since."""

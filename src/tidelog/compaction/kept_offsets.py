@@ -19,6 +19,9 @@ from tidelog.disk.disk import Disk
 
 _BITS, _NUMBERS_32, _NUMBERS_64 = b"\x01", b"\x02", b"\x03"
 
+_FLAGS_AN_OFFSET = 64
+"""A flag is a byte: so the flags take no more than eight times the memory of the offsets."""
+
 Offsets = NDArray[np.int64]
 
 
@@ -76,7 +79,20 @@ def read_kept(disk: Disk, paths: Sequence[str], first_piece: int, firsts: Sequen
             run = data[ends[place] - ends[0] : ends[place + 1] - ends[0]]
             if len(run):
                 found.append(_unpacked(run) + first)
-    return np.sort(np.concatenate(found)) if found else np.empty(0, np.int64)
+    return sorted_offsets(found)
+
+
+def sorted_offsets(parts: Sequence[Offsets]) -> Offsets:
+    """All offsets in their order; none comes twice. Where they lie close together, which they mostly do, a flag for each is quicker."""
+    offsets = np.concatenate(parts) if parts else np.empty(0, np.int64)
+    if len(offsets) == 0:
+        return offsets
+    first, last = int(offsets.min()), int(offsets.max())
+    if last - first >= _FLAGS_AN_OFFSET * len(offsets):
+        return np.sort(offsets)
+    flags = np.zeros(last - first + 1, np.bool_)
+    flags[offsets - first] = True
+    return np.flatnonzero(flags) + first
 
 
 def _packed(relative: Offsets) -> bytes:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from tidelog.compaction.offset_map import BYTES_PER_ENTRY, OffsetMap, siphash
 from tidelog.disk.disk import Disk
+from tidelog.record.kernel import buckets as kernel
 from tidelog.record.views import view
 
 WORDS = BYTES_PER_ENTRY // 8
@@ -76,7 +77,7 @@ class KeyEntries:
         """Write the file: how many entries of the dirty and of the clean part it has."""
         self._empty_map()
         parts = [_by_bucket(entries, buckets) for entries in (self._dirty, self._clean)]
-        head = np.concatenate([np.array([buckets], np.uint64), *(counts for _, counts in parts)])
+        head = np.concatenate([np.array([buckets], np.uint64), *(counts.astype(np.uint64) for _, counts in parts)])
         fd = disk.create(path)
         try:
             disk.write(fd, [view(part.reshape(-1)).cast("B") for part in (head, *(entries for entries, _ in parts)) if part.size], 0)
@@ -138,12 +139,17 @@ def _entries(
     return entries
 
 
-def _by_bucket(blocks: Sequence[Entries], buckets: int) -> tuple[Entries, NDArray[np.uint64]]:
+def _by_bucket(blocks: Sequence[Entries], buckets: int) -> tuple[Entries, NDArray[np.int64]]:
     """All entries, those of a bucket together and in the order in which they came, and how many each bucket has."""
-    entries = np.concatenate(blocks) if len(blocks) > 1 else blocks[0] if blocks else _NO_ENTRIES
-    if buckets == 1:
-        return np.ascontiguousarray(entries), np.array([len(entries)], np.uint64)
-    # By the low half of the first word: a table places keys by a high half, and a bucket of that would crowd it in one place.
-    bucket = (((entries[:, 0] & np.uint64(0xFFFFFFFF)) * np.uint64(buckets)) >> np.uint64(32)).astype(np.uint16)
-    order = np.argsort(bucket, kind="stable")
-    return np.take(entries, order, axis=0), np.bincount(bucket, minlength=buckets).astype(np.uint64)
+    counts = np.zeros(buckets, np.int64)
+    if buckets == 1 and len(blocks) == 1:
+        counts[0] = len(blocks[0])
+        return np.ascontiguousarray(blocks[0]), counts
+    flat = [view(np.ascontiguousarray(block).reshape(-1)) for block in blocks]
+    for words in flat:
+        kernel.count_entries(words, view(counts))
+    places = np.cumsum(counts) - counts
+    entries = np.empty((int(counts.sum()), WORDS), np.uint64)
+    for words in flat:
+        kernel.place_entries(words, view(places), view(entries.reshape(-1)))
+    return entries, counts

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidelog.compaction.kept_offsets import Offsets, write_kept
+from tidelog.compaction.kept_offsets import Offsets, sorted_offsets, write_kept
 from tidelog.compaction.key_entries import WORDS, Entries, KeyFile
 from tidelog.disk.disk import Disk
 from tidelog.record.kernel import offset_map as kernel
@@ -28,6 +28,8 @@ class SearchedBucket(NamedTuple):
     """Of the offsets that survive."""
     keys: int
     """Distinct ones of the dirty part."""
+    kept: int
+    """Records that survive, of the clean part too."""
 
 
 def search_bucket(
@@ -38,15 +40,18 @@ def search_bucket(
     `files` has the entries of each piece, in the order of the log, and `firsts` the lowest offset that each may have. `uncounted` names
     batches whose keys supersede nothing, by their base and last offsets.
     """
-    table = LastOffsetTable()
     asking: list[Entries] = []
+    putting: list[Entries] = []
     for name in files:
         entries = KeyFile(disk, name)
         try:
-            dirty = entries.dirty(bucket)
+            putting.append(entries.dirty(bucket))
             asking.append(entries.clean(bucket))
         finally:
             entries.close()
+    # At most twice what the entries take, and never larger than a bucket is planned to be; a table that grows is filled twice.
+    table = LastOffsetTable(max(_FIRST_SLOTS, int(sum(map(len, putting)) / _LOAD_FACTOR) + 1))
+    for dirty in putting:
         if uncounted is not None and len(dirty):
             is_uncounted = _within(dirty[:, 2].astype(np.int64), uncounted)
             asking.append(dirty[is_uncounted])
@@ -57,11 +62,11 @@ def search_bucket(
         if len(entries_asking):
             offsets = entries_asking[:, 2].astype(np.int64)
             kept.append(offsets[offsets >= table.get(entries_asking)])
-    survivors = np.sort(np.concatenate(kept))
+    survivors = sorted_offsets(kept)
     edges = np.searchsorted(survivors, np.array([*firsts[1:], np.iinfo(np.int64).max], np.int64))
     starts = [0, *edges[:-1].tolist()]
     write_kept(disk, path, [survivors[start:end] for start, end in zip(starts, edges.tolist(), strict=True)], firsts)
-    return SearchedBucket(path, table.keys)
+    return SearchedBucket(path, table.keys, len(survivors))
 
 
 class LastOffsetTable:

@@ -21,15 +21,9 @@ from tidelog.compaction import parts_tasks
 from tidelog.compaction.parts_commit import commit_groups
 from tidelog.compaction.parts_outcome import Outcome, RunningLog, check_null_keys, null_keys, outcome_of
 from tidelog.compaction.parts_plan import plan_parts
-from tidelog.compaction.parts_tasks import (
-    AssembleItem,
-    FollowItem,
-    RewriteItem,
-    ScanItem,
-    SearchItem,
-    TooFarApart,
-)
-from tidelog.compaction.piece_rewriting import RewriteFacts, SourcePiece, Unit
+from tidelog.compaction.parts_space import check_assembly, check_rewrite, discard_keys
+from tidelog.compaction.parts_tasks import AssembleItem, FollowItem, RewriteItem, ScanItem, SearchItem, TooFarApart
+from tidelog.compaction.piece_rewriting import RewriteFacts, SourcePiece, Unit, discard_units
 from tidelog.compaction.piece_scan import ScannedPiece
 from tidelog.compaction.plan import CleaningPlan
 from tidelog.errors import CorruptError, TidelogError
@@ -61,17 +55,19 @@ def clean_in_parts(
     task_bytes: int,
     unit_bytes: int | None = None,
     drop_null_keys: bool = False,
+    staging: str | None = None,
 ) -> list[Outcome]:
     """One pass over each log, as planned: what was done to each, or why nothing. Each has something to clean.
 
     Groups of segments up to `unit_bytes` are rewritten by one worker, which spares putting them together; without it, those of a task.
+    `staging` is the folder of the run: what does not fit there is not begun.
     """
     started = time.perf_counter()
     running = [
         RunningLog(number, log, plan_parts(log, plan, secret=secret, piece_bytes=piece_bytes, workers=tasks.workers))
         for number, (log, plan) in enumerate(logs)
     ]
-    stages = _Stages(running, tasks, task_bytes, task_bytes if unit_bytes is None else unit_bytes)
+    stages = _Stages(running, tasks, task_bytes, task_bytes if unit_bytes is None else unit_bytes, staging)
     stages.scan()
     stages.follow()
     for one in stages.left():
@@ -90,8 +86,9 @@ def clean_in_parts(
 
 
 class _Stages:
-    def __init__(self, running: list[RunningLog], tasks: RunTasks, task_bytes: int, unit_bytes: int) -> None:
+    def __init__(self, running: list[RunningLog], tasks: RunTasks, task_bytes: int, unit_bytes: int, staging: str | None) -> None:
         self._running = running
+        self._staging = staging
         self._tasks = tasks
         self._task_bytes = task_bytes
         self._unit_bytes = unit_bytes
@@ -132,14 +129,14 @@ class _Stages:
 
     def follow(self) -> None:
         for one in self.left():
-            one.units = _units(one, self._unit_bytes)
+            one.units = _units(one, self._unit_bytes, self._task_bytes)
         items = []
         for one in self.left():
-            if not any(scanned.has_events for scanned in one.scanned):
+            if all(scanned.events_path is None for scanned in one.scanned):
                 continue
             parts = one.parts
             pieces = tuple(
-                (piece, scanned.path if scanned.has_events else None, parts.facts[piece.base_offset].aborted if piece.start == 0 else ())
+                (piece, scanned.events_path, parts.facts[piece.base_offset].aborted if piece.start == 0 else ())
                 for piece, scanned in zip(parts.pieces, one.scanned, strict=True)
             )
             wanted = tuple(unit.first_piece for unit in one.units)
@@ -152,7 +149,7 @@ class _Stages:
     def search(self) -> None:
         items, weights = [], []
         for one in self.left():
-            files, firsts = tuple(scanned.path for scanned in one.scanned), firsts_of(one.scanned, one.parts.plan.bound)
+            files, firsts = tuple(dict.fromkeys(scanned.path for scanned in one.scanned)), firsts_of(one.scanned, one.parts.plan.bound)
             uncounted = one.followed.uncounted_path if one.followed is not None else None
             entries = sum(scanned.dirty_entries + scanned.clean_entries for scanned in one.scanned)
             buckets = one.parts.scan.buckets
@@ -162,8 +159,12 @@ class _Stages:
             one = self._running[item.log]
             one.kept_files += (answer.path,)
             one.keys += answer.keys
+            one.kept += answer.kept
+        for one in self._running:
+            discard_keys(one)
 
     def rewrite(self) -> None:
+        check_rewrite(self._staging, list(self.left()))
         items = []
         for one in self.left():
             facts = _rewrite_facts(one)
@@ -187,9 +188,12 @@ class _Stages:
                 units = tuple(rewritten for _, rewritten in done)
                 items.append(AssembleItem(one.number, group, units, done[0][0].first, one.parts.plan.config, done[0][0].mtime_ns))
                 weights.append(sum(rewritten.sizes.size_bytes for rewritten in units))
+        check_assembly(self._staging, sum(weights))
         is_little = sum(weights) <= FEW_BYTES
         for item, answer in self._ask("put segments together", parts_tasks.put_together, items, weights, here=is_little):
             self._running[item.log].groups[item.group] = answer
+        for item in items:  # not before: until all have answered, a task may be tried again
+            discard_units(item.units)
 
 
 def firsts_of(scanned: Sequence[ScannedPiece], bound: int) -> tuple[int, ...]:
@@ -202,8 +206,8 @@ def firsts_of(scanned: Sequence[ScannedPiece], bound: int) -> tuple[int, ...]:
     return tuple(reversed(firsts))
 
 
-def _units(one: RunningLog, unit_bytes: int) -> list[Unit]:
-    """What is rewritten by one worker: a whole group if it is small, otherwise a piece."""
+def _units(one: RunningLog, unit_bytes: int, piece_bytes: int) -> list[Unit]:
+    """What is rewritten by one worker: a whole group if it is small, otherwise a piece, or several that are small themselves."""
     parts = one.parts
     firsts = firsts_of(one.scanned, parts.plan.bound)
     sources = [
@@ -226,7 +230,8 @@ def _units(one: RunningLog, unit_bytes: int) -> list[Unit]:
         if group.size_bytes <= unit_bytes:
             units.append(Unit(number, first, of_group[0][0], tuple(source for _, source in of_group), True, mtime_ns, None))
         else:
-            units += [Unit(number, first, place, (source,), False, mtime_ns, None) for place, source in of_group]
+            for few in pack(of_group, [source.piece.size_bytes for _, source in of_group], piece_bytes, 1):
+                units.append(Unit(number, first, few[0][0], tuple(source for _, source in few), False, mtime_ns, None))
     return units
 
 

@@ -20,7 +20,8 @@ from tidelog.disk.names import CLEANED, SEGMENT_KINDS, TXN_INDEX, segment_file
 from tidelog.errors import CleaningAbortedError, LogClosedError, LogFailedError
 from tidelog.log.log import Log
 from tidelog.log.segment import Segment
-from tidelog.log.storage_errors import storage_error
+from tidelog.log.storage_errors import storage_error, typed_refusals
+from tidelog.log.swap import remove_cleaned
 
 _COPY_BYTES = 8 << 20
 
@@ -28,6 +29,8 @@ _COPY_BYTES = 8 << 20
 def commit_groups(log: Log, parts: LogParts, made: Mapping[int, tuple[str, CleanedSizes]]) -> None:
     """Replace the segments of every group by the one that was made of them: how the paths of its files begin, and their sizes."""
     segments = {segment.base_offset: segment for segment in parts.segments}
+    with typed_refusals(log.directory, "removing what an earlier pass has left failed"):
+        remove_cleaned(parts.segments[0].pool.disk, log.directory)
     for number, group in enumerate(parts.groups):
         members = [segments[base_offset] for base_offset in group.base_offsets]
         pool, directory = members[0].pool, log.directory

@@ -24,6 +24,8 @@ class RunningLog:
     followed: FollowedLog | None = None
     kept_files: tuple[str, ...] = ()
     keys: int = 0
+    kept: int = 0
+    """Records that survive."""
     units: list[Unit] = field(default_factory=list)
     rewritten: list[RewrittenUnit] = field(default_factory=list)
     groups: dict[int, tuple[str, CleanedSizes]] = field(default_factory=dict)
@@ -36,6 +38,12 @@ class RunningLog:
     def goes_on(self) -> bool:
         """Whether nothing has stopped it."""
         return self.failure is None and self.why_whole is None
+
+    @property
+    def kept_share(self) -> float:
+        """How much of it stays, by the number of records: about so much of its bytes."""
+        records = sum(scanned.all_records for scanned in self.scanned)
+        return min(1.0, self.kept / records) if records else 1.0
 
 
 @dataclass(frozen=True, slots=True)

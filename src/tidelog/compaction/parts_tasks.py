@@ -6,8 +6,9 @@ that goes wrong is raised, and may be tried again.
 """
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TypeVar
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from tidelog.compaction.cleaned_segment import CleanedSizes, OffsetOverflowError
 from tidelog.compaction.last_offset_search import SearchedBucket, search_bucket
 from tidelog.compaction.piece_rewriting import RewriteFacts, RewrittenUnit, Unit, assemble, rewrite_unit
-from tidelog.compaction.piece_scan import EVENTS_SUFFIX, ScanFacts, ScannedPiece, scan_piece
+from tidelog.compaction.piece_scan import ScanFacts, ScannedPiece, scan_pieces
 from tidelog.compaction.segment_chunks import ChunkReader
 from tidelog.compaction.transaction_events import FIELDS, PieceEvents, follow
 from tidelog.config import LogConfig
@@ -101,9 +102,12 @@ class TooFarApart(TidelogError):  # noqa: N818 - an answer, not a failure: the l
 
 
 def scan(items: Sequence[ScanItem], name: str) -> list[ScannedPiece | TidelogError]:
-    """Read pieces for their keys."""
-    reader = ChunkReader()
-    return _answers(items, lambda item: scan_piece(item.piece, item.facts, f"{name}-keys-{item.log}-{item.place}", reader))
+    """Read pieces for their keys. Those of a log are its next ones: they were shared out in order."""
+    reader, answers = ChunkReader(), []
+    for log, members in groupby(items, key=lambda item: item.log):
+        own = list(members)
+        answers += scan_pieces([item.piece for item in own], own[0].facts, f"{name}-keys-{log}-{own[0].place}", reader)
+    return [_travelling(answer) if isinstance(answer, TidelogError) else answer for answer in answers]
 
 
 def follow_transactions(items: Sequence[FollowItem], name: str) -> list[FollowedLog | TidelogError]:
@@ -150,14 +154,17 @@ def put_together(items: Sequence[AssembleItem], name: str) -> list[tuple[str, Cl
     return _answers(items, one)
 
 
-def _follow(item: FollowItem, path: str) -> FollowedLog:
+def _events(item: FollowItem) -> Iterator[PieceEvents]:
+    """Piece by piece: those of a whole log may be more than a worker has memory for."""
     disk = SHARED.disk
-    pieces = []
     for piece, events_of, aborted in item.pieces:
-        content = b"" if events_of is None else disk.read_file(events_of + EVENTS_SUFFIX)
-        pieces.append(PieceEvents(piece, np.frombuffer(content, np.int64).reshape(-1, FIELDS), aborted))
+        content = b"" if events_of is None else disk.read_file(events_of)
+        yield PieceEvents(piece, np.frombuffer(content, np.int64).reshape(-1, FIELDS), aborted)
+
+
+def _follow(item: FollowItem, path: str) -> FollowedLog:
     followed = follow(
-        pieces,
+        _events(item),
         scan_base=item.scan_base,
         scan_position=item.scan_position,
         scan_aborted=item.scan_aborted,
@@ -193,6 +200,11 @@ def _answers(items: Sequence[T], work: Callable[[T], R]) -> list[R | TidelogErro
         except StorageError:
             raise  # the operating system refused: another attempt may have more luck
         except TidelogError as error:
-            pickle.loads(pickle.dumps(error))  # noqa: S301 - an error that does not travel is raised here, where it can be seen
-            answers.append(error.with_traceback(None))
+            answers.append(_travelling(error))
     return answers
+
+
+def _travelling(error: TidelogError) -> TidelogError:
+    """An answer that is sent home."""
+    pickle.loads(pickle.dumps(error))  # noqa: S301 - an error that does not travel is raised here, where it can be seen
+    return error.with_traceback(None)

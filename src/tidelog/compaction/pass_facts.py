@@ -27,7 +27,7 @@ class KeyScan(NamedTuple):
     has_discarded: bool
     """Whether data of transactions was taken for aborted, and is not in the map. The rewriting may find that it was not."""
     spans: Mapping[tuple[int, int], ScannedSpan]
-    """By the base offset of their segment and their position in it: about a mebibyte each."""
+    """By the base offset of their segment and their position in it: about four mebibytes each."""
 
 
 class PassFacts(NamedTuple):

@@ -7,9 +7,10 @@ would have done.
 """
 
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -92,6 +93,14 @@ class RewrittenUnit:
     kept_aborted: tuple[AbortedTxn, ...]
 
 
+class Staged(Protocol):
+    """Something that lies in a file of the run."""
+
+    @property
+    def path(self) -> str:
+        """How its name begins."""
+
+
 class PieceFile:
     """Where batches go that are not a whole segment yet."""
 
@@ -159,10 +168,14 @@ def assemble(units: Sequence[RewrittenUnit], first: SegmentPiece, config: LogCon
         raise
 
 
-def discard_unit(disk: Disk, unit: RewrittenUnit) -> None:
-    """Remove the file of a unit that was put into a segment."""
-    with suppress(FileNotFoundError):
-        disk.remove(unit.path + LOG)
+def discard_units(units: Iterable[Staged]) -> None:
+    """Remove the files of units that were put into a segment: they are as large as that again, and nobody needs them any more.
+
+    What cannot be removed goes with the staging directory.
+    """
+    for unit in units:
+        with suppress(OSError):
+            SHARED.disk.remove(unit.path + LOG)
 
 
 def _append_file(disk: Disk, path: str, size_bytes: int, target: CleanedSegment) -> None:
@@ -215,4 +228,4 @@ def _tracker_at(disk: Disk, path: str, position: int, size: int) -> TransactionT
         disk.close(fd)
 
 
-__all__ = ["OffsetOverflowError", "RewriteFacts", "RewrittenUnit", "SourcePiece", "Unit", "assemble", "discard_unit", "rewrite_unit"]
+__all__ = ["OffsetOverflowError", "RewriteFacts", "RewrittenUnit", "SourcePiece", "Unit", "assemble", "discard_units", "rewrite_unit"]

@@ -1,6 +1,11 @@
-"""Read one piece of a log for its keys: the scan of a compaction in parts. What it finds out is put into files of its own."""
+"""Read pieces of a log for their keys: the scan of a compaction in parts. What it finds out is put into files.
 
-from dataclasses import dataclass
+The entries of pieces that one task reads, one behind the other, go into one file: where a log has ten thousand small segments, to make a
+file takes longer than to read a piece.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +18,8 @@ from tidelog.compaction.offset_map import checked_slices
 from tidelog.compaction.pass_facts import ScannedSpan
 from tidelog.compaction.segment_chunks import Chunk, ChunkReader
 from tidelog.compaction.transaction_events import events_of, marked_rows
-from tidelog.errors import TidelogError
+from tidelog.disk.file_pool import SHARED
+from tidelog.errors import StorageError, TidelogError
 from tidelog.log.segment_piece import SegmentPiece
 from tidelog.record.headers import BatchHeaders
 from tidelog.record.layout import CONTROL_BIT
@@ -38,7 +44,7 @@ class ScannedPiece:
     """What was found in a piece."""
 
     path: str
-    """Of its entries."""
+    """Of its entries, and of those of its neighbours."""
     first_offset: int
     last_offset: int
     """Of its records; -1 if it has none."""
@@ -48,22 +54,51 @@ class ScannedPiece:
     dirty_bytes: int
     dirty_entries: int
     clean_entries: int
+    """In the file, told with the last piece that has it."""
     has_tombstones: bool
     """In the dirty part."""
     null_keys: int
     null_key_offsets: tuple[int, ...]
     """The first hundred."""
-    has_events: bool
+    events_path: str | None
+    """None if it has no events."""
     spans: tuple[tuple[int, ScannedSpan], ...]
     """By position."""
+    all_records: int
+    """Of the clean part too."""
 
 
-def scan_piece(piece: SegmentPiece, facts: ScanFacts, path: str, reader: ChunkReader | None = None) -> ScannedPiece:
-    """Read a piece and write its entries to `path`, its events beside it."""
+def scan_pieces(
+    pieces: Sequence[SegmentPiece], facts: ScanFacts, path: str, reader: ChunkReader | None = None
+) -> list[ScannedPiece | TidelogError]:
+    """Read pieces that lie one behind the other, and write their entries to `path`, their events beside it.
+
+    What is wrong with a piece is its answer. Then the entries are worth nothing, and are not written.
+    """
+    reader = reader or ChunkReader()
+    entries = KeyEntries(facts.secret, combines=not facts.has_aborted, piece_bytes=sum(piece.size_bytes for piece in pieces))
+    found: list[ScannedPiece | TidelogError] = []
+    for number, piece in enumerate(pieces):
+        try:
+            found.append(_scan_piece(piece, facts, entries, path, f"{path}-{number}{EVENTS_SUFFIX}", reader))
+        except StorageError:
+            raise  # the operating system refused: another attempt may have more luck
+        except TidelogError as error:
+            found.append(error)
+    last = found[-1]
+    if isinstance(last, ScannedPiece) and not any(isinstance(one, TidelogError) for one in found):
+        dirty, clean = entries.write(SHARED.disk, path, facts.buckets)
+        found[-1] = replace(last, dirty_entries=dirty, clean_entries=clean)
+    return found
+
+
+def _scan_piece(
+    piece: SegmentPiece, facts: ScanFacts, entries: KeyEntries, path: str, events_path: str, reader: ChunkReader
+) -> ScannedPiece:
     segment = piece.open()
-    scan = _Scan(facts, piece.size_bytes)
+    scan = _Scan(facts, entries)
     position = piece.start
-    for chunk in (reader or ChunkReader()).read(segment, piece.start, end=piece.end):
+    for chunk in reader.read(segment, piece.start, end=piece.end):
         try:
             scan.take(chunk)
         except TidelogError as error:
@@ -71,11 +106,10 @@ def scan_piece(piece: SegmentPiece, facts: ScanFacts, path: str, reader: ChunkRe
         position = chunk.file_position + chunk.headers.end_position
     if position != piece.end:
         raise piece.misplaced(position)
-    disk = segment.pool.disk
-    dirty, clean = scan.entries.write(disk, path, facts.buckets)
     events = [rows for rows in scan.events if len(rows)]
     if events:
-        fd = disk.create(path + EVENTS_SUFFIX)
+        disk = SHARED.disk
+        fd = disk.create(events_path)
         try:
             disk.write(fd, [np.concatenate(events).tobytes()], 0)
         finally:
@@ -88,25 +122,26 @@ def scan_piece(piece: SegmentPiece, facts: ScanFacts, path: str, reader: ChunkRe
         scan.is_ordered,
         scan.records,
         scan.dirty_bytes,
-        dirty,
-        clean,
+        0,
+        0,
         scan.has_tombstones,
         scan.null_keys,
         tuple(scan.null_key_offsets),
-        bool(events),
+        events_path if events else None,
         tuple(scan.spans),
+        scan.all_records,
     )
 
 
 class _Scan:
-    def __init__(self, facts: ScanFacts, piece_bytes: int) -> None:
+    def __init__(self, facts: ScanFacts, entries: KeyEntries) -> None:
         self.facts = facts
-        self.entries = KeyEntries(facts.secret, combines=not facts.has_aborted, piece_bytes=piece_bytes)
+        self.entries = entries
         self.plain = PlainRecords()
         self.events: list[NDArray[np.int64]] = []
         self.first_offset = self.last_offset = -1
         self.is_ordered = True
-        self.records = self.dirty_bytes = self.null_keys = 0
+        self.records = self.all_records = self.dirty_bytes = self.null_keys = 0
         self.has_tombstones = False
         self.null_key_offsets: list[int] = []
         self.spans: list[tuple[int, ScannedSpan]] = []
@@ -173,6 +208,7 @@ class _Scan:
         if self.first_offset < 0:
             self.first_offset = int(offsets[0])
         self.last_offset = int(offsets[-1])
+        self.all_records += len(offsets)
         if int(lengths.min()) < 0:
             self._is_dull = False
             self._note_null_keys(lengths, offsets, counts, first_row)

@@ -2,7 +2,7 @@
 
     nothing      begin -> in progress      pause -> paused (1)
     in progress  done  -> nothing          pause -> aborted (1): the cleaner is told to stop
-    aborted (n)  done  -> paused (n)       pause -> aborted (n + 1)
+    aborted (n)  done  -> paused (n)       pause -> aborted (n + 1)      withdraw -> aborted (n - 1), or in progress
     paused (n)   resume -> paused (n - 1), or nothing        pause -> paused (n + 1)
 
 Who is to change a log under the cleaner, to truncate it or to delete its topic, pauses it: a pass that runs is aborted, and the log is
@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from enum import Enum
+from functools import partial
 from typing import NamedTuple
 
 from tidelog.disk.names import TopicPartition
@@ -71,6 +72,15 @@ def resumed(state: State) -> State:
     assert state is not None, "cleaning is resumed that was not paused"
     assert state.phase is Phase.PAUSED, f"cleaning is resumed while it is {state}"
     return None if state.pauses == 1 else CleaningState(Phase.PAUSED, state.pauses - 1)
+
+
+def withdrawn(state: State) -> State:
+    """One of those does not want it any more, perhaps before it had it: then a pass that nobody else wants to stop goes on."""
+    assert state is not None, "a pause is withdrawn that was never asked for"
+    if state.phase is Phase.PAUSED:
+        return resumed(state)
+    assert state.phase is Phase.ABORTED, f"a pause is withdrawn while it is {state}"
+    return CleaningState(Phase.IN_PROGRESS) if state.pauses == 1 else CleaningState(Phase.ABORTED, state.pauses - 1)
 
 
 def _nothing() -> None:
@@ -133,11 +143,16 @@ class Cleanings:
         if self.is_closed or (state is not None and state.phase is Phase.ABORTED):
             raise CleaningAbortedError(f"cleaning {partition} was aborted", hint="nothing was changed; it begins anew")
 
-    def pause(self, partition: TopicPartition) -> None:
-        """Keep the cleaner off a log; returns when a pass that ran has stopped. To be followed by `resume`."""
+    def pause(self, partition: TopicPartition, then: Callable[[], object] = _nothing) -> None:
+        """Keep the cleaner off a log; returns when a pass that ran has stopped. To be followed by `resume`, of which `then` takes note."""
         with self._changed:
             self._move(partition, paused)
-            self._changed.wait_for(lambda: self._states[partition].phase is Phase.PAUSED)
+            try:
+                self._changed.wait_for(lambda: self._states[partition].phase is Phase.PAUSED)
+                then()
+            except BaseException:  # an interrupt: nobody would ever resume it
+                self._move(partition, withdrawn)
+                raise
 
     def try_pause(self, partition: TopicPartition) -> bool:
         """Keep the cleaner off a log that nobody cleans: whether it is kept off."""
@@ -162,8 +177,7 @@ class Cleanings:
         """Keep the cleaner off some logs meanwhile."""
         with ExitStack() as stack:
             for partition in partitions:
-                self.pause(partition)
-                stack.callback(self.resume, partition)
+                self.pause(partition, partial(stack.callback, self.resume, partition))
             yield
 
     def abort(self, partition: TopicPartition) -> None:

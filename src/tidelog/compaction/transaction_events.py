@@ -9,7 +9,7 @@ An event is a row of six numbers: position, base offset, last offset, producer i
 """
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -86,7 +86,7 @@ class Followed:
 
 
 def follow(
-    pieces: Sequence[PieceEvents],
+    pieces: Iterable[PieceEvents],
     *,
     scan_base: int,
     scan_position: int,

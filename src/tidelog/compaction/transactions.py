@@ -32,11 +32,6 @@ class TransactionTracker:
         """Producers with a batch of a transaction that was not aborted, since their last marker."""
         self._kept: list[AbortedTxn] = []
 
-    @property
-    def has_aborted(self) -> bool:
-        """Whether an aborted transaction is open or ahead."""
-        return bool(self._ahead or self._aborted)
-
     def add_aborted(self, transactions: Iterable[AbortedTxn]) -> None:
         """Transactions that the indexes name, before the batches are shown. One may be named for each segment that it reaches into."""
         for transaction in transactions:

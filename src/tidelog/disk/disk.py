@@ -75,8 +75,8 @@ class Disk:
             if not exclusive:
                 if os.fstat(fd).st_nlink > 1:
                     os.unlink(path)
-                    os.close(fd)
-                    fd = open_no_link(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+                    fd, linked = open_no_link(path, os.O_RDWR | os.O_CREAT | os.O_EXCL), fd
+                    os.close(linked)
                 os.ftruncate(fd, 0)
             if os.geteuid() == 0:
                 give_to_owner_of(os.path.dirname(path), fd)

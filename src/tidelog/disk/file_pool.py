@@ -7,10 +7,12 @@ Files that are written to are opened by `open_for_writing` and belong to whoever
 
 import errno
 import mmap
+import os
 import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from weakref import WeakSet
 
 from tidelog.disk.disk import OS, Disk
 
@@ -106,6 +108,11 @@ class FilePool:
         self.max_open = max_open
         self._lock = threading.Lock()
         self._owners: deque[PooledFile | PooledMap] = deque()
+        _pools.add(self)
+
+    def disown(self) -> None:
+        """In a forked child: the lock may be held by a thread that does not exist here."""
+        self._lock = threading.Lock()
 
     def open_file(self, path: str) -> OpenFile:
         """Open for reading; if the process has no descriptor left, the pool gives up its own first."""
@@ -186,6 +193,16 @@ class FilePool:
         """How many files and maps the pool refers to, at most."""
         return len(self._owners)
 
+
+_pools: "WeakSet[FilePool]" = WeakSet()
+
+
+def _disown_all() -> None:
+    for pool in list(_pools):
+        pool.disown()
+
+
+os.register_at_fork(after_in_child=_disown_all)
 
 SHARED = FilePool()
 """The pool of this process."""

@@ -1,13 +1,14 @@
 """Build all indexes and producer snapshots of a log anew from its batches: the files that a recovery of the whole log would leave.
 
-Segments are read one by one, by anybody and in any order (`scan_for_index`): that gives offset and time index, and what producers did. Then
+Segments are read one by one, by anybody and in any order (`reindex_scan`): that gives offset and time index, and what producers did. Then
 the producers are followed through all of them (`replay_files`), which gives the transaction indexes and the snapshots. Batches are never
 touched. A log with damage inside is refused as a whole: what its batches say is not to be built upon before it is repaired.
 
 Each file is replaced by itself, durably: a crash leaves some old ones and some new ones, and doing it again does the rest.
 """
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 
@@ -24,16 +25,17 @@ from tidelog.disk.names import (
     parse_segment_file,
     segment_file,
 )
-from tidelog.errors import DamagedLogError, LogNotFoundError
+from tidelog.errors import LogNotFoundError
 from tidelog.inspection.partition_segments import segments_in
+from tidelog.inspection.reindex_scan import Scans, SegmentIndexed, check_settled, check_sound, indexed
 from tidelog.inspection.repair_state import LogReplay
 from tidelog.inspection.side_file_checks import load_checkpoint
 from tidelog.log.producer_state import ProducerState
-from tidelog.log.producers import Marker, ProducerBatch
-from tidelog.log.recovery import ScannedSegment, ScanSpace, scan_segment
+from tidelog.log.recovery import ScannedSegment
 from tidelog.log.segment import Segment
 
 PRODUCER_EXPIRATION_MS = 86_400_000
+_log = logging.getLogger("tidelog")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +47,6 @@ class ReindexFacts:
     log_start_offset: int
     now_ms: int
     producer_expiration_ms: int = PRODUCER_EXPIRATION_MS
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentIndexed:
-    """What the scan of a segment gave, without the entries."""
-
-    base_offset: int
-    size_bytes: int
-    valid_bytes: int
-    next_offset: int
-    producers: list[ProducerBatch | Marker]
-    error: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +117,9 @@ def reindex_facts(directory: str, index_interval_bytes: int, now_ms: int, produc
 
 def _reindex(facts: ReindexFacts, disk: Disk, *, dry_run: bool) -> ReindexReport:
     check_settled(disk, facts.directory)
-    space = ScanSpace()
     segments = segments_in(facts.directory, disk)
-    scanned: list[SegmentIndexed] = []
+    outlines: list[SegmentIndexed] = []
+    scans = Scans(facts.index_interval_bytes)
     rebuilt: list[tuple[str, str]] = []
 
     def take(files: Iterator[RebuiltFile]) -> None:
@@ -140,27 +130,14 @@ def _reindex(facts: ReindexFacts, disk: Disk, *, dry_run: bool) -> ReindexReport
 
     pending: list[RebuiltFile] = []
     for segment in segments:
-        found = scan_for_index(segment, facts.index_interval_bytes, space)
+        found = scans.scan(segment)
         pending += index_files(disk, segment, found)
-        scanned.append(indexed(found))
-    note = check_sound(facts.directory, scanned)
+        outlines.append(scans.keep(indexed(found)))
+    note = check_sound(facts.directory, outlines)
     take(iter(pending))
-    take(replay_files(disk, facts, scanned))
+    take(replay_files(disk, facts, outlines, scans.again(segments)))
     size_bytes = sum(segment.size_bytes for segment in segments)
     return ReindexReport(facts.directory, dry_run, len(segments), size_bytes, tuple(rebuilt), note)
-
-
-def scan_for_index(segment: Segment, index_interval_bytes: int, space: ScanSpace | None = None) -> ScannedSegment:
-    """Read a segment and build its indexes in memory: recovery's own scan."""
-    return scan_segment(segment, index_interval_bytes=index_interval_bytes, space=space)
-
-
-def indexed(scanned: ScannedSegment) -> SegmentIndexed:
-    """What is left of a scan when its entries were taken."""
-    error = None if scanned.error is None else str(scanned.error)
-    if scanned.has_overflow:
-        error = "offsets too far from the base of the segment: opening the log splits it"
-    return SegmentIndexed(scanned.base_offset, scanned.size_bytes, scanned.valid_bytes, scanned.next_offset, scanned.producers, error)
 
 
 def index_files(disk: Disk, segment: Segment, scanned: ScannedSegment) -> Iterator[RebuiltFile]:
@@ -169,13 +146,18 @@ def index_files(disk: Disk, segment: Segment, scanned: ScannedSegment) -> Iterat
         yield from _compared(disk, segment.directory, segment_file(segment.base_offset, kind), bytes(entries))
 
 
-def replay_files(disk: Disk, facts: ReindexFacts, scanned: Sequence[SegmentIndexed]) -> Iterator[RebuiltFile]:
-    """Transaction indexes and producer snapshots, where they are not what they should be."""
+def replay_files(
+    disk: Disk, facts: ReindexFacts, outlines: Sequence[SegmentIndexed], scanned: Iterable[SegmentIndexed]
+) -> Iterator[RebuiltFile]:
+    """Transaction indexes and producer snapshots, where they are not what they should be.
+
+    `outlines` are those of all segments, `scanned` the same with what producers did: asked for one by one, and not kept.
+    """
     directory, start = facts.directory, facts.log_start_offset
-    bases = [one.base_offset for one in scanned]
+    bases = [one.base_offset for one in outlines]
     if not bases:
         return
-    end = max(one.next_offset for one in scanned)
+    end = max(one.next_offset for one in outlines)
     wanted = {base for base in bases if base > max(start, bases[0])} | {end}
     state = ProducerState(disk, directory, (), expiration_ms=facts.producer_expiration_ms, is_read_only=True)
     replaying = LogReplay(state, frozenset(wanted), next_offset=bases[0])
@@ -196,39 +178,15 @@ def replay_files(disk: Disk, facts: ReindexFacts, scanned: Sequence[SegmentIndex
             yield RebuiltFile(name, "a snapshot that belongs to no segment", None)
 
 
-def check_settled(disk: Disk, directory: str) -> None:
-    """Raise if a swap or a deletion is under way, or was cut off: only opening the log can say which files count."""
-    for name in disk.names(directory):
-        parsed = parse_segment_file(name)
-        if parsed is not None and parsed.stage in (".cleaned", ".swap"):
-            raise DamagedLogError(
-                "a replacement of segments was cut off", path=f"{directory}/{name}", hint="open the log once: that finishes or undoes it"
-            )
-
-
-def check_sound(directory: str, scanned: Sequence[SegmentIndexed]) -> str | None:
-    """Raise if batches inside of the log are damaged; of a torn end, which opening cuts off, only say so."""
-    for place, one in enumerate(scanned):
-        if one.valid_bytes == one.size_bytes and one.error is None:
-            continue
-        path = f"{directory}/{segment_file(one.base_offset, '.log')}"
-        if any(later.size_bytes for later in scanned[place + 1 :]) or one.error is not None:
-            raise DamagedLogError(
-                one.error or "a batch is cut off, and segments follow",
-                path=path,
-                position=one.valid_bytes,
-                hint="nothing was changed; verify says more, repair and salvage keep what is sound",
-            )
-        return f"the last {one.size_bytes - one.valid_bytes} bytes are no whole batch: opening the log cuts them off"
-    return None
-
-
 def replace_with(disk: Disk, directory: str, file: RebuiltFile) -> None:
     """Put a file in its place, durably."""
+    name = directory.rpartition("/")[2]
     if file.content is None:
         disk.remove(f"{directory}/{file.name}")
+        _log.info("%s: removed %s: %s", name, file.name, file.why)
     else:
         disk.replace_file(directory, file.name, file.content)
+        _log.info("%s: built %s anew: %s", name, file.name, file.why)
 
 
 def _compared(disk: Disk, directory: str, name: str, content: bytes) -> Iterator[RebuiltFile]:

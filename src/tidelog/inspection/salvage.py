@@ -9,19 +9,17 @@ The source is only read, and no lock is taken: it may be a copy, or lie on a dis
 so is the work for each byte.
 """
 
-import errno
 import os
 from bisect import bisect_right
 from collections.abc import Callable
 
 from tidelog.disk.disk import OS, Disk
-from tidelog.disk.log_directory import make_durable_directory
 from tidelog.disk.names import (
     CLEANED,
     LOG,
     segment_file,
 )
-from tidelog.errors import LogNotFoundError, StorageError, TidelogError
+from tidelog.errors import LogNotFoundError, TidelogError
 from tidelog.inspection.repair_files import PartitionFiles, look_at
 from tidelog.inspection.salvage_build import build
 from tidelog.inspection.salvage_choice import choose_runs
@@ -30,6 +28,7 @@ from tidelog.inspection.salvage_pieces import Pieces, gather
 from tidelog.inspection.salvage_reader import SalvageReader, merge_ranges
 from tidelog.inspection.salvage_report import LostRange, OpenTransaction, SalvageReport, SegmentSalvage
 from tidelog.inspection.salvage_scan import WalkedSegment, walk_segment
+from tidelog.inspection.salvage_target import claim_target, missing_above, take_back
 from tidelog.log.load_report import Progress
 from tidelog.log.storage_errors import storage_error
 from tidelog.log.swap import cleaned_to_swap, swap_to_final
@@ -47,7 +46,8 @@ def salvage(
 ) -> SalvageReport:
     """Copy what is sound of a partition directory into `target`, which must not exist or be empty, and say what was lost.
 
-    What the source's disk refuses is damage like any other. What the target's disk refuses raises `StorageError`; then `target` is no log.
+    What the source's disk refuses is damage like any other. What the target's disk refuses raises `StorageError`. However it ends before
+    its end, by an interrupt too: what was made so far is taken away again, as far as the disk lets it.
     """
     source, new = os.path.abspath(directory), os.path.abspath(target)  # noqa: PTH100 - as the disk takes them
     try:
@@ -56,17 +56,19 @@ def salvage(
         raise error if isinstance(error, TidelogError) else storage_error(error, source, "reading failed") from error
     if not files.base_offsets:
         raise LogNotFoundError("no segment to salvage", path=source, expected="a file named by 20 digits and .log", found="none")
-    _claim_target(disk, source, new)
-    findings = [f"{source}/{name}: named like a segment's but not by 20 digits; left out" for name in files.foreign]
-    findings += [f"{source}/{left.name}: left out, {left.reason}" for left in (*files.undone, *files.replaced)]
-    walked = _walk_all(disk, files, progress, findings)
-    pieces = gather(
-        walked, files.orphan_bases, [choose_runs(segment) for segment in walked], lambda segment: _open(disk, segment), findings
-    )
+    missing = missing_above(disk, new)
+    claim_target(disk, source, new)
     try:
+        findings = [f"{source}/{name}: named like a segment's but not by 20 digits; left out" for name in files.foreign]
+        findings += [f"{source}/{left.name}: left out, {left.reason}" for left in (*files.undone, *files.replaced)]
+        walked = _walk_all(disk, files, progress, findings)
+        pieces = gather(
+            walked, files.orphan_bases, [choose_runs(segment) for segment in walked], lambda segment: _open(disk, segment), findings
+        )
         return _write(disk, source, new, walked, pieces, index_interval_bytes, findings)
-    except OSError as error:
-        if isinstance(error, TidelogError):
+    except BaseException as error:
+        take_back(disk, new, missing)
+        if isinstance(error, TidelogError) or not isinstance(error, OSError):
             raise
         raise storage_error(error, new, "salvaging failed") from error
 
@@ -79,23 +81,6 @@ def end_of_swap(disk: Disk, path: str, base_offset: int) -> int:
     finally:
         reader.close()
     return kept[-1].last_offset + 1 if kept else base_offset
-
-
-def _claim_target(disk: Disk, source: str, target: str) -> None:
-    """Make the target, or find it empty."""
-    if target == source or target.startswith(source + "/"):
-        raise StorageError("the target lies in the directory that is to be salvaged", path=target)
-    try:
-        if disk.exists(target) and any(disk.entries(target)):
-            error = StorageError("the target is not empty", path=target, hint="salvage never overwrites: name a new directory")
-            error.errno = errno.EEXIST
-            raise error
-        make_durable_directory(disk, target)
-        disk.keep_rights(target, source)  # whoever could open the old log can open the new one
-    except OSError as error:
-        if isinstance(error, TidelogError):
-            raise
-        raise storage_error(error, target, "the target cannot be made") from error
 
 
 def _walk_all(disk: Disk, files: PartitionFiles, progress: Callable[[Progress], None] | None, findings: list[str]) -> list[WalkedSegment]:

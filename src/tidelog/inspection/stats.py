@@ -120,7 +120,13 @@ def stats(directory: str | PathLike[str], *, records: bool = False, disk: Disk =
     if parse_partition(path.rpartition("/")[2]) is None or not disk.exists(path):
         raise LogNotFoundError("not a partition directory", path=path, expected="topic-partition, as in emails-0")
     whole = (SegmentPiece(path, segment.base_offset, segment.size_bytes, 0, segment.size_bytes) for segment in segments_in(path, disk))
-    return [piece_stats(piece, records=records, disk=disk) for piece in whole]
+    found = []
+    for piece in whole:
+        try:
+            found.append(piece_stats(piece, records=records, disk=disk))
+        except FileNotFoundError:
+            continue  # its owner has removed it meanwhile
+    return found
 
 
 def piece_stats(piece: SegmentPiece, *, records: bool = False, disk: Disk = OS, watcher: Watcher | None = None) -> SegmentStats:
@@ -138,8 +144,10 @@ def piece_stats(piece: SegmentPiece, *, records: bool = False, disk: Disk = OS, 
         counting = _Counting(figures, disk, fd, watcher)
         for part in walk:
             if isinstance(part, Stretch):
-                figures.damaged_bytes += part.end - part.start if part.kind != "magic" else 0
-                figures.size_bytes += part.end - part.start if part.kind != "magic" else 0
+                # One with a wrong magic follows as a batch; and what is not there any more is no damage.
+                lost_bytes = part.end - part.start if part.kind not in ("magic", "shrunk") else 0
+                figures.damaged_bytes += lost_bytes
+                figures.size_bytes += lost_bytes
             else:
                 counting.take(part)
     finally:

@@ -4,7 +4,9 @@ Deleted segments leave the view at once; their files are renamed to `.deleted` a
 that a reader in another process can finish. Readers in this process hold the files open and do not care.
 """
 
+from collections import deque
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from tidelog.config import LONG_MAX
 from tidelog.disk.names import DELETED
@@ -109,18 +111,46 @@ class Deleting(Writing):
         self.removed_bytes += sum(segment.size_bytes for segment in segments)
         due_ms = self.clock() + self.config.file_delete_delay_ms
         self._to_remove = [*self._to_remove, *((due_ms, segment) for segment in segments)]
-        self.remove_due()
 
     def remove_due(self, *, at_once: bool = False) -> None:
-        """Remove the files of deleted segments whose delay has passed; `at_once`: of all."""
+        """Remove the files of deleted segments whose delay has passed; `at_once`: of all.
+
+        What the system refuses stays for the next time, and is raised when the others are gone.
+        """
         now_ms = LONG_MAX if at_once else self.clock()
-        due = [segment for due_ms, segment in self._to_remove if due_ms <= now_ms]
-        self._to_remove = [(due_ms, segment) for due_ms, segment in self._to_remove if due_ms > now_ms]
-        for segment in due:
-            remove_deleted(self.pool.disk, segment)
+        due = deque(item for item in self._to_remove if item[0] <= now_ms)
+        later = [item for item in self._to_remove if item[0] > now_ms]
+        refused: list[tuple[int, Segment]] = []
+        first: OSError | None = None
+        try:
+            while due:
+                try:
+                    remove_deleted(self.pool.disk, due[0][1])
+                except OSError as error:
+                    refused.append(due[0])
+                    first = first or error
+                due.popleft()
+        finally:
+            self._to_remove = [*refused, *due, *later]
+        if first is not None:
+            raise first
+
+    def _try_remove_due(self) -> None:
+        """The same after something that has been done, whatever becomes of old files: who looks after the log tells of those that stay."""
+        with suppress(OSError):
+            self.remove_due()
 
     def replace_segments(self, new: Sequence[Segment], old: Iterable[Segment]) -> None:
-        """See `Log.replace_segments`."""
+        """See `Log.replace_segments`.
+
+        What the new segments leave out may be left out for something behind them: a newer value, a marker. A power cut must not take that
+        too, so it is made durable first where flushing is weakened. In a durable log everything that is shown is.
+        """
+        if not self.config.is_durable and not self.is_closed:
+            try:
+                self.commit.wait_for(self.high_watermark.offset, self._sync_batches)
+            except OSError as error:
+                raise storage_error(error, self.directory, "flushing failed before segments were replaced") from error
         with self._lock:
             self._check_writable()
             old = list(old)
@@ -146,6 +176,7 @@ class Deleting(Writing):
                 if isinstance(error, OSError):
                     raise storage_error(error, self.directory, "replacing segments failed") from error
                 raise
+            self._try_remove_due()
 
     def _step_over(self) -> None:
         """A high watermark at the very end of a segment is told as the beginning of the next, before what takes its place has another size.

@@ -5,6 +5,7 @@ afterwards, and taken back before anything is cut.
 """
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -31,7 +32,7 @@ _RETRY_MS = 1_000
 class Flushing(LogState):
     """Flush, on top of the state."""
 
-    def settle_in(self) -> None:
+    def settle_in(self, *, was_clean: bool) -> None:
         """Make durable what was found, before readers are shown it: after a crash it may be in the page cache only.
 
         A recovery point above the end of the log, which a crash in a truncation leaves, is taken back first, and so is a high watermark:
@@ -41,6 +42,9 @@ class Flushing(LogState):
             self.home.checkpoint_recovery_point(self.partition, self.recovery_point)
         if (self.home.high_watermark(self.partition) or 0) > self.view.end.offset:
             self.home.checkpoint_high_watermark(self.partition, self.view.end.offset)
+        if not was_clean:
+            # A process that was killed in a roll leaves a segment whose name only the page cache knows: its batches would be lost with it.
+            self._guard_sync(partial(self.pool.disk.sync_directory, self.directory))
         if self.config.is_durable:
             self.commit.wait_for(self.view.end.offset, self._sync_batches)
         # A crash may have left a higher end than there is now.
@@ -223,3 +227,12 @@ class Flushing(LogState):
         """Flush everything below `offset` some time soon. What goes wrong is in `flush_errors`, and tried again with the next roll."""
         self._pending = [task for task in self._pending if not task.done()]
         self._pending.append(_background.submit(self._flush_unasked, "roll", partial(self._flush_up_to, offset)))
+
+
+def _begin_anew() -> None:
+    """In a forked child: the thread stays with the parent, and who waits for it here would wait for ever."""
+    global _background
+    _background = ThreadPoolExecutor(1, "tidelog-flush")
+
+
+os.register_at_fork(after_in_child=_begin_anew)

@@ -71,10 +71,12 @@ class GroupCommit:
 
     def advance(self, offset: int, then: Callable[[], None]) -> None:
         """Something else has made the log durable up to `offset`; `then` is done before anybody is let go."""
-        with self._mutex:
-            then()
-            self.flushed_end = max(self.flushed_end, offset)
-        self._wake()
+        try:
+            with self._mutex:
+                then()
+                self.flushed_end = max(self.flushed_end, offset)
+        finally:
+            self._wake()
 
     def move_to(self, offset: int) -> None:
         """The log was cut, or begins anew: it is durable up to `offset`, where it ends, or less far if it was before."""

@@ -94,12 +94,6 @@ class LeaderEpochCache:
         higher = bisect_right(entries, epoch, key=attrgetter("epoch"))
         return entries[higher - 1].epoch if higher else epoch, entries[higher].start_offset
 
-    def epoch_for_offset(self, offset: int) -> int | None:
-        """The epoch of a record; None below the first known one."""
-        entries = self.entries
-        above = bisect_right(entries, offset, key=attrgetter("start_offset"))
-        return entries[above - 1].epoch if above else None
-
     def _replace(self, entries: Entries) -> bool:
         changed = entries != self.entries
         if changed or self._is_unsure:

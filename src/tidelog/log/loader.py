@@ -30,7 +30,7 @@ from tidelog.log.recovery import ScannedSegment, ScanSpace, keep_aside, scan_seg
 from tidelog.log.segment import Segment
 from tidelog.log.segment_files import are_plausible, create_segment, find_segments, find_snapshots, list_files
 from tidelog.log.segment_read import find_last_batch, find_last_batch_in_order
-from tidelog.log.split import split_segment
+from tidelog.log.split import check_pieces, split_segment
 from tidelog.log.swap import finish_or_undo
 
 
@@ -140,6 +140,8 @@ class Loader:
         for done, (segment, scanned) in enumerate(self._scan_all(to_check), 1):
             place = segments.index(segment)
             if scanned.has_overflow:
+                if not self.is_kafka_mode:
+                    self._judge_split(scanned, segment, segments[place + 1 :])
                 split_segment(self.pool, segment, self.config)
                 report.actions.append(f"split segment {segment.base_offset}: offsets too far from its base")
                 return True
@@ -171,6 +173,15 @@ class Loader:
             )
         if not scanned.is_whole and any(later.size_bytes for later in behind) and not self.drops_behind_damage:
             raise self._damaged(segment, scanned, behind)
+
+    def _judge_split(self, scanned: ScannedSegment, segment: Segment, behind: list[Segment]) -> None:
+        """The same before a segment is split: a single base offset gone bad, which no CRC covers, looks like offsets too far apart."""
+        error = scanned.error
+        if error is not None:
+            raise DamagedLogError(
+                error.what, path=error.path, position=error.position, expected=error.expected, found=error.found, hint="use salvage"
+            )
+        check_pieces(segment, behind[0].base_offset if behind else None)
 
     def _scan(self, segment: Segment) -> ScannedSegment:
         try:
@@ -209,8 +220,7 @@ class Loader:
         is_after_crash: bool,
     ) -> None:
         """Cut off what is not sound, and write the indexes. `known` are the segments from which producers before it are learned."""
-        latest = epochs.latest_epoch
-        epochs.assign_many([(epoch, start) for epoch, start in scanned.epoch_starts if latest is None or epoch > latest])
+        epochs.assign_many(_newer_epochs(scanned.epoch_starts, epochs.latest_epoch))
         if not scanned.is_whole:
             reason = "the last batch is cut off" if scanned.error is None else str(scanned.error.what)
             self._cut(segment, scanned.valid_bytes, reason, report)
@@ -299,3 +309,12 @@ class Loader:
             hint='no batch was changed; "repair" and "salvage" keep what is sound, recovery="kafka" drops all behind it as a broker would',
             findings=(scanned.error,) if scanned.error is not None else (),
         )
+
+
+def _newer_epochs(starts: list[tuple[int, int]], latest: int | None) -> Iterator[tuple[int, int]]:
+    """Those of a segment that are news, as in Kafka: each above all before it, and none of the batches that have no epoch."""
+    highest = -1 if latest is None else latest
+    for epoch, start_offset in starts:
+        if epoch > highest:
+            yield epoch, start_offset
+            highest = epoch

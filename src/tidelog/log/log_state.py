@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from random import Random
 from typing import Any, NoReturn
 from weakref import WeakSet
@@ -148,9 +149,24 @@ class LogState:
             self.fail(error)
             raise self._failed() from error
 
+    def _sync_alone(self, sync: Callable[[], Any]) -> None:
+        """The same, of a file that others may be syncing: while they are not, and unless one of them has failed.
+
+        The system tells of a failed write once, to whoever syncs next. If that is another thread, the sync after it succeeds, and what it
+        was to make durable is lost all the same.
+        """
+
+        def sync_unless_failed() -> None:
+            if self.failure is not None:
+                raise self._failed()
+            self._guard_sync(sync)
+
+        self.commit.advance(0, sync_unless_failed)
+
     def _settle(self) -> None:
         """Cut off what an interrupted append left. If that fails, nobody knows what the file has."""
-        self._guard_sync(self.view.active.settle)
+        if self.view.active.is_unsettled:
+            self._sync_alone(self.view.active.settle)
 
     def _announce(self, active: Segment, effects: Sequence[Effect]) -> None:
         """Say what batches will change, before they are written.
@@ -186,7 +202,8 @@ class LogState:
             self._apply(effects)
             raise error  # an interrupt behind the write: the batch is in, and stays
         try:
-            active.settle()
+            if active.is_unsettled:
+                self.commit.advance(0, partial(self._settle_or_fail, active))
             if effects:
                 self.producers.take_back(effects)
                 active.txn_index.truncate_to(end[0])
@@ -199,6 +216,14 @@ class LogState:
         if isinstance(error, OSError):
             raise storage_error(error, self.directory, "the append failed and was rolled back") from error
         raise error
+
+    def _settle_or_fail(self, active: Segment) -> None:
+        """With the mutex of `commit` held: who commits next must see that it failed."""
+        try:
+            active.settle()
+        except BaseException as error:
+            self.fail(error)
+            raise
 
     def _restore_epochs(self, epochs: Any) -> None:
         try:

@@ -78,13 +78,12 @@ class Maintenance(Truncating):
         with self._lock:
             if self.is_closed or self.failure is not None:
                 return 0
-            waiting = self._to_remove
+            waiting = len(self._to_remove)
             try:
                 self.remove_due(at_once=at_once)
             except OSError as error:
-                self._to_remove = waiting  # to be tried again: those that are gone already do no harm
                 raise storage_error(error, self.directory, "removing deleted segments failed") from error
-            return len(waiting) - len(self._to_remove)
+            return waiting - len(self._to_remove)
 
     def close(self) -> None:
         """See `Log.close`."""
@@ -103,7 +102,7 @@ class Maintenance(Truncating):
                 if self.failure is None:
                     active = self.view.active
                     active.finish()
-                    active.sync()
+                    self._sync_alone(active.sync)
                     self._take_snapshot(self.view.end.offset, is_durable=True)
                     self.pool.disk.sync_directory(self.directory)
                     self._write_checkpoint()

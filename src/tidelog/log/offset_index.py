@@ -43,12 +43,8 @@ class OffsetIndex(Index):
         written, pending = self._tail
         return written + len(pending) // 8 >= self.slots
 
-    def append(self, offset: int, position: int) -> None:
-        """Add an entry; the caller has made sure that it is not full and that offsets go up."""
-        self._append(ENTRY.pack(offset - self.base_offset, position))
-
     def append_bytes(self, entries: bytes) -> None:
-        """Add entries that are packed already."""
+        """Add entries that are packed already; the caller has made sure that it is not full and that offsets go up."""
         self._append(entries)
 
     def locate(self, offset: int) -> Located:

@@ -92,5 +92,5 @@ class Opening:
         )
         topic_id = check_topic_id(disk, path, self.topic_id)
         writing = Maintenance(home, partition, path, config, self.clock, self.pool, loader.load(), self.random)
-        writing.settle_in()
+        writing.settle_in(was_clean=report.was_clean)
         return writing, report, topic_id

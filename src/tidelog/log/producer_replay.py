@@ -8,7 +8,7 @@ import numpy as np
 from tidelog.disk.checkpoints import MAX_INT64
 from tidelog.errors import InvalidRecordError, TidelogError
 from tidelog.log.producer_state import ProducerState
-from tidelog.log.producers import Marker, ProducerBatch
+from tidelog.log.producers import KEPT_BATCHES, Marker, ProducerBatch
 from tidelog.log.segment import Segment
 from tidelog.log.segment_read import find_offset
 from tidelog.log.txn_index import AbortedTxn
@@ -20,10 +20,15 @@ from tidelog.record.layout import CONTROL_BIT, TRANSACTIONAL_BIT
 _READ_BYTES = 1 << 20
 
 
-def producer_batches(buffer: memoryview, headers: BatchHeaders) -> Iterator[ProducerBatch | Marker]:
-    """What producers did in these batches, in order. A control batch that was emptied by the cleaner says nothing any more."""
+def producer_batches(buffer: memoryview, headers: BatchHeaders, *, is_replayed: bool = False) -> Iterator[ProducerBatch | Marker]:
+    """What producers did in these batches, in order. A control batch that was emptied by the cleaner says nothing any more.
+
+    `is_replayed`: without those that a replay would forget again.
+    """
     producer_ids = headers.producer_id
     rows = np.flatnonzero(producer_ids >= 0)
+    if is_replayed and len(rows) > KEPT_BATCHES:
+        rows = _last_rows(rows, producer_ids[rows], headers.attributes[rows])
     if len(rows) == 0:
         return
     fields = (
@@ -46,6 +51,18 @@ def producer_batches(buffer: memoryview, headers: BatchHeaders) -> Iterator[Prod
         else:
             is_transactional = bool(attributes & TRANSACTIONAL_BIT)
             yield tuple.__new__(ProducerBatch, (producer_id, epoch, sequence, first, last, timestamp_ms, is_transactional))
+
+
+def _last_rows(rows: np.ndarray, producer_ids: np.ndarray, attributes: np.ndarray) -> np.ndarray:
+    """The last five batches of each producer, which is what is kept of it; all of them where there are transactions among them."""
+    if (attributes & (CONTROL_BIT | TRANSACTIONAL_BIT)).any():
+        return rows
+    order = np.argsort(producer_ids, kind="stable")
+    by_producer = producer_ids[order]
+    is_kept = np.ones(len(rows), np.bool_)
+    is_kept[:-KEPT_BATCHES] = by_producer[:-KEPT_BATCHES] != by_producer[KEPT_BATCHES:]
+    kept: np.ndarray = rows[np.sort(order[is_kept])]
+    return kept
 
 
 def read_marker(batch: RecordBatch) -> Marker | None:

@@ -40,12 +40,6 @@ class KnownFile(PooledFile):
         self.is_recent = True
         return opened
 
-    def is_same(self, seen: Seen | None) -> bool:
-        """Whether what is seen now is this file under this name."""
-        if seen is None:
-            return not self.is_there
-        return seen.inode == self.inode and self.path.endswith(f"/{seen.name}")
-
 
 def open_plain(pool: FilePool, path: str) -> OpenFile:
     """Open a file of the directory; if the process has no descriptor left, the pool gives up its own first."""

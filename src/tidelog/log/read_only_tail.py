@@ -11,8 +11,9 @@ import numpy as np
 from crc32c import crc32c
 
 from tidelog.disk.disk import Disk
-from tidelog.errors import ChecksumError, CorruptBatchError, TidelogError
+from tidelog.errors import ChecksumError, TidelogError
 from tidelog.log.read_only_segment import ReadOnlySegment
+from tidelog.log.rising_offsets import rising
 from tidelog.log.segment_base import SegmentEnd
 from tidelog.log.time_index import TimestampOffset
 from tidelog.record.headers import FIELDS, BatchHeaders, first_bad_checksum, walk_block
@@ -89,7 +90,9 @@ class Tail:
             chunk = memoryview(disk.read(fd, min(_READ_BYTES, size - start), start))
             headers, error = walk_block(chunk, 0, len(chunk), flat)
             good, bad = first_bad_checksum(chunk, headers)
-            part = self._rising(headers[:good])
+            part, fallen = rising(headers[:good], self.next_offset, start, base_offset=-(1 << 63))
+            if fallen is not None:
+                fallen.path, self.stopped = self.segment.file.path, fallen
             if len(part):
                 self._take(chunk, part)
             if len(part) < len(headers):
@@ -135,25 +138,6 @@ class Tail:
         self.segment.saw(TimestampOffset(fields[8] if magic == 2 else -1, last_offset))
         self.next_offset, self.position = last_offset + 1, end
         return True
-
-    def _rising(self, headers: BatchHeaders) -> BatchHeaders:
-        """The batches up to the first whose last offset is not above that of the one before it."""
-        if len(headers) == 0:
-            return headers
-        last_offsets = headers.last_offset
-        previous = np.concatenate(([self.next_offset - 1], last_offsets[:-1]))
-        falling = np.flatnonzero(last_offsets <= previous)
-        if len(falling) == 0:
-            return headers
-        at = int(falling[0])
-        self.stopped = CorruptBatchError(
-            "offsets of batches go back",
-            path=self.segment.file.path,
-            position=self.position + int(headers.position[at]),
-            expected=f"a last offset above {int(previous[at])}",
-            found=int(last_offsets[at]),
-        )
-        return headers[:at]
 
     def _at(self, error: TidelogError | None, start: int) -> TidelogError | None:
         """The error with its place in the file, of which it knows the distance from `start`."""

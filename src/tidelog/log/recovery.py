@@ -4,7 +4,8 @@ Reading stops at the first batch that is not whole, whose size cannot be, whose 
 segment. `scan_segment` only looks; what is done about the rest of the file is decided by the loader. Segments are scanned by several
 threads at once where there are several; reading releases the interpreter, and so do the loops over headers.
 
-Indexes that nobody will look at again are written aside and renamed, so a crash while recovering leaves the old one or the new one.
+Indexes that nobody will look at again, those below the recovery point, are written aside and renamed, so a crash while recovering leaves
+the old one or the new one. Others are written in place: the recovery point does not pass them before they are synced.
 """
 
 from collections.abc import Iterable
@@ -18,6 +19,7 @@ from tidelog.disk.names import INDEX, TIME_INDEX, TXN_INDEX, rebuilt_file
 from tidelog.errors import CorruptBatchError, TidelogError, UnsupportedMagicError
 from tidelog.log.producer_replay import producer_batches
 from tidelog.log.producers import Marker, ProducerBatch
+from tidelog.log.rising_offsets import rising
 from tidelog.log.segment import Segment
 from tidelog.log.time_index import ENTRY as TIME_ENTRY
 from tidelog.log.txn_index import AbortedTxn
@@ -55,7 +57,7 @@ class ScannedSegment:
     """Leader epochs in the order met, with the base offset of their first batch."""
     max_timestamp_ms: int = -1
     producers: list[ProducerBatch | Marker] = field(default_factory=list)
-    """What producers did, in order."""
+    """What producers did, in order, as far as a replay needs it: a segment may have ten million batches of one producer."""
 
     @property
     def is_whole(self) -> bool:
@@ -139,7 +141,7 @@ def _scan_piece(
         part = headers if bad_crc is None else headers[:good]
         if len(part):
             if not is_kafka_mode:
-                part = _rising(part, file_position, scanned)
+                part, scanned.error = rising(part, scanned.next_offset, file_position, base_offset=scanned.base_offset)
             if len(part):
                 _take(view, part, file_position, run, scanned)
                 position = int(part.end_position)
@@ -153,23 +155,6 @@ def _scan_piece(
             return position
         if stopped is None and len(headers) < _WALK_BATCHES:
             return position
-
-
-def _rising(headers: BatchHeaders, file_position: int, scanned: ScannedSegment) -> BatchHeaders:
-    """The batches up to the first whose last offset is not above that of the one before it."""
-    last_offsets = headers.last_offset
-    previous = np.concatenate(([scanned.next_offset - 1], last_offsets[:-1]))
-    falling = np.flatnonzero((last_offsets <= previous) & (last_offsets >= scanned.base_offset))
-    if len(falling) == 0:
-        return headers
-    at = int(falling[0])
-    scanned.error = CorruptBatchError(
-        "offsets of batches go back",
-        position=file_position + int(headers.position[at]),
-        expected=f"a last offset above {int(previous[at])}",
-        found=int(last_offsets[at]),
-    )
-    return headers[:at]
 
 
 def _take(view: memoryview, headers: BatchHeaders, file_position: int, run: IndexRun, scanned: ScannedSegment) -> None:
@@ -198,7 +183,7 @@ def _take(view: memoryview, headers: BatchHeaders, file_position: int, run: Inde
     scanned.batch_count += len(headers)
     scanned.valid_bytes = file_position + int(headers.end_position)
     scanned.next_offset = int(headers.last_offset[-1]) + 1
-    scanned.producers += producer_batches(view, headers)
+    scanned.producers += producer_batches(view, headers, is_replayed=True)
     epochs = headers.partition_leader_epoch
     latest = scanned.epoch_starts[-1][0] if scanned.epoch_starts else -1
     if (epochs != latest).any():

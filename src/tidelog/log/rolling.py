@@ -60,11 +60,10 @@ class Rolling(Flushing):
             old.created_ms = 0  # as if it were a new one
             old.txn_index.remove()
             self._activate(old, base_offset)
-            self.recovery_point = max(self.recovery_point, base_offset)
             return old
         old.finish()
         if self.config.is_durable:
-            self._guard_sync(old.sync)
+            self._sync_alone(old.sync)
         elif self.recovery_point > old.base_offset:
             self._guard_sync(old.sync_indexes)  # recovery begins behind it: nobody would notice what a crash makes of its last entries
         else:
@@ -86,9 +85,11 @@ class Rolling(Flushing):
         if self.config.is_durable:
             # Those who wait for batches of the old segment are let go, so readers must see them.
             self.commit.advance(base_offset, partial(self._show, Bound(base_offset, old.base_offset, old.size_bytes)))
+        if self.config.is_durable and self.recovery_point >= old.base_offset:
             self.recovery_point = max(self.recovery_point, base_offset)
             self.home.checkpoint_recovery_point(self.partition, self.recovery_point)
         else:
+            # In a durable log too where segments before the old one have indexes that nobody has synced: those that recovery built anew.
             self.flush_in_background(base_offset)
         return segment
 

@@ -7,12 +7,13 @@ Each gets the aborted transactions whose markers it has. Kafka leaves that to th
 none of: then readers of committed records see what was aborted.
 """
 
+from contextlib import suppress
 from itertools import pairwise
 
 from tidelog.config import LogConfig
 from tidelog.disk.disk import Disk
 from tidelog.disk.file_pool import FilePool
-from tidelog.disk.names import CLEANED, INDEX, LOG, TIME_INDEX, TXN_INDEX, segment_file
+from tidelog.disk.names import CLEANED, INDEX, LOG, SEGMENT_KINDS, TIME_INDEX, TXN_INDEX, segment_file
 from tidelog.errors import DamagedLogError
 from tidelog.log.recovery import scan_segment
 from tidelog.log.roll import MAX_RELATIVE_OFFSET
@@ -22,25 +23,37 @@ from tidelog.log.swap import cleaned_to_swap, old_to_deleted, remove_deleted, sw
 from tidelog.log.txn_index import parse_entries
 
 _COPY_BYTES = 1 << 20
+_HINT = "tidelog verify tells what is wrong, tidelog salvage copies what is sound"
 
 
 def check_pieces(segment: Segment, end_offset: int | None) -> None:
     """Raise if a split would not give segments in their order, the last one before `end_offset`, where the next segment begins.
 
     A batch says its base offset outside of what its CRC covers: one that is far off is damage, and not what a broker has ever written.
+    Nor does a broker leave a part of a batch behind such a segment, which a split would drop.
     """
+    position, least = 0, segment.base_offset
+    while (batch := next_batch(segment, position)) is not None:
+        _check_belongs(segment, position, batch.last_offset, least, end_offset)
+        position, least = batch.position + batch.size_bytes, batch.last_offset + 1
+    if position != segment.size_bytes:
+        raise DamagedLogError("a batch is cut off", path=segment.file.path, position=position, hint=_HINT)
     least = segment.base_offset
     for base_offset, position, _ in pieces_of(segment):
-        if base_offset < least or (end_offset is not None and base_offset >= end_offset):
-            raise DamagedLogError(
-                "a batch has an offset that does not belong into its segment",
-                path=segment.file.path,
-                position=position,
-                expected=f"{least} or more" + (f", below {end_offset}" if end_offset is not None else ""),
-                found=base_offset,
-                hint="tidelog verify tells what is wrong, tidelog salvage copies what is sound",
-            )
+        _check_belongs(segment, position, base_offset, least, end_offset)
         least = base_offset + 1
+
+
+def _check_belongs(segment: Segment, position: int, offset: int, least: int, end_offset: int | None) -> None:
+    if offset < least or (end_offset is not None and offset >= end_offset):
+        raise DamagedLogError(
+            "a batch has an offset that does not belong into its segment",
+            path=segment.file.path,
+            position=position,
+            expected=f"{least} or more" + (f", below {end_offset}" if end_offset is not None else ""),
+            found=offset,
+            hint=_HINT,
+        )
 
 
 def split_segment(pool: FilePool, segment: Segment, config: LogConfig) -> list[Segment]:
@@ -55,11 +68,22 @@ def split_segment(pool: FilePool, segment: Segment, config: LogConfig) -> list[S
 
 
 def cleaned_pieces(segment: Segment, config: LogConfig) -> list[Segment]:
-    """The new segments, complete and durable, with their files still named `.cleaned`."""
+    """The new segments, complete and durable, with their files still named `.cleaned`. If that fails, they are removed."""
+    pieces = pieces_of(segment)
+    try:
+        return _write_pieces(segment, pieces, config)
+    except BaseException:
+        for base_offset, _, _ in pieces:
+            for kind in SEGMENT_KINDS:
+                with suppress(OSError):  # the next cleaning, or the next load, removes it
+                    segment.pool.disk.remove(f"{segment.directory}/{segment_file(base_offset, kind, CLEANED)}")
+        raise
+
+
+def _write_pieces(segment: Segment, pieces: list[tuple[int, int, int]], config: LogConfig) -> list[Segment]:
     pool = segment.pool
     disk = pool.disk
     new: list[Segment] = []
-    pieces = pieces_of(segment)
     txn_index = segment.path_of(TXN_INDEX)
     aborted = parse_entries(disk.read_file(txn_index)) if disk.exists(txn_index) else []
     for (base_offset, start, end), (next_base, _, _) in pairwise((*pieces, (1 << 63, 0, 0))):

@@ -8,11 +8,12 @@
     e  .swap -> the final name                       renames what is left
     f  the .deleted files are removed                removes what is left
 
-`begin` to `complete` do it, `finish_or_undo` is the load. The order of renames within a segment is log, index, time index, transaction
-index. Each step is made durable before the next.
+`cleaned_to_swap`, `old_to_deleted`, `swap_to_final` and `remove_deleted` are b and d to f, `finish_or_undo` is the load. The order of
+renames within a segment is log, index, time index, transaction index. Each step is made durable before the next.
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from tidelog.disk.disk import Disk, Entry
 from tidelog.disk.file_pool import FilePool
@@ -41,6 +42,19 @@ def keep_rights(disk: Disk, segments: Iterable[Segment], like: Segment) -> None:
                 disk.keep_rights(path, like.path_of(LOG))
 
 
+def remove_cleaned(disk: Disk, directory: str) -> None:
+    """Before a: remove what a replacement that failed has left.
+
+    Were it there after a crash in e, a load would take the swaps above it for not complete, when the old segments are gone already. The
+    sync of the directory that comes before b makes it durable.
+    """
+    for name in list(disk.names(directory)):
+        parsed = parse_segment_file(name)
+        if parsed is not None and parsed.stage == CLEANED:
+            with suppress(FileNotFoundError):
+                disk.remove(f"{directory}/{name}")
+
+
 def cleaned_to_swap(disk: Disk, directory: str, segments: Iterable[Segment]) -> None:
     """Step b. The caller has synced the files."""
     for segment in sorted(segments, key=lambda segment: segment.base_offset, reverse=True):
@@ -66,9 +80,8 @@ def remove_deleted(disk: Disk, segment: Segment) -> None:
     """Step f, for one segment; its snapshot goes with it."""
     segment.forget()
     for kind in (*SEGMENT_KINDS, SNAPSHOT):
-        name = f"{segment.directory}/{segment_file(segment.base_offset, kind, DELETED)}"
-        if disk.exists(name):
-            disk.remove(name)
+        with suppress(FileNotFoundError):
+            disk.remove(f"{segment.directory}/{segment_file(segment.base_offset, kind, DELETED)}")
 
 
 def finish_or_undo(pool: FilePool, directory: str, entries: list[Entry]) -> list[str]:

@@ -1,7 +1,11 @@
 """Cut the end of a log, or begin it anew at another offset.
 
-Whatever says how far the log goes is taken back before anything is cut: recovery point, published end, high watermark.
+Whatever says how far the log goes to others, or after a crash, is taken back before anything is cut: the checkpoint of the recovery point,
+the published end, what readers see. What this process counts by, the flushed end above all, follows when it is done.
 """
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tidelog.log.deleting import Deleting
 from tidelog.log.producer_replay import rebuild
@@ -21,7 +25,7 @@ class Truncating(Deleting):
         with self._lock:
             self._check_writable()
             end_offset = self.view.end.offset
-            try:
+            with self._cutting():
                 if offset >= end_offset:
                     self.epochs.truncate_end(end_offset)  # what begins there, a leader that never wrote, goes too
                     return False
@@ -38,9 +42,7 @@ class Truncating(Deleting):
                 self._lower(offset)
                 self._reload_producers(end_offset)
                 self._publish_again()
-            except OSError as error:
-                self.fail(error)
-                raise storage_error(error, self.directory, "truncating failed") from error
+            self._try_remove_due()
             return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
@@ -49,7 +51,7 @@ class Truncating(Deleting):
             raise ValueError(f"an offset is 0 or more, not {offset}")
         with self._lock:
             self._check_writable()
-            try:
+            with self._cutting():
                 self._settle()
                 self._withhold(Bound(offset, offset, 0))
                 self._start_at(offset)
@@ -60,9 +62,21 @@ class Truncating(Deleting):
                 self._lower(offset)
                 self.commit.move_to(offset)  # there is nothing below it that could be lost
                 self._publish_again()
-            except OSError as error:
-                self.fail(error)
+            self._try_remove_due()
+
+    @contextmanager
+    def _cutting(self) -> Iterator[None]:
+        """Within it, any error fails the log, an interrupt too.
+
+        The file may be cut, and bounds above its end not be taken back yet: what would be appended there would count as flushed.
+        """
+        try:
+            yield
+        except BaseException as error:
+            self.fail(error)
+            if isinstance(error, OSError):
                 raise storage_error(error, self.directory, "truncating failed") from error
+            raise
 
     def _reload_producers(self, old_end_offset: int) -> None:
         """Go back to what producers had done up to the new end."""
@@ -94,7 +108,7 @@ class Truncating(Deleting):
             self._activate(segment, offset)
         segment.truncate_to_position(offset, position, self.clock())
         segment.resume(largest_timestamp(segment))
-        self._guard_sync(segment.sync)
+        self._sync_alone(segment.sync)
 
     def _start_at(self, offset: int) -> None:
         """An empty log that begins at `offset`.
@@ -112,7 +126,7 @@ class Truncating(Deleting):
             if old[0] is not old[-1]:
                 self._activate(old[0], offset)
             old[0].truncate_to_position(offset, 0, self.clock())
-            self._guard_sync(old[0].sync)
+            self._sync_alone(old[0].sync)
             return
         self._delete_files(old[::-1])
         segment = create_segment(self.pool, self.directory, offset)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidelog.report.facts import HotKey
-from tidelog.report.markup import bytes_to_json
+from tidelog.schema.json_values import bytes_to_json
 
 SAMPLE: Final = 8192
 COUNTERS: Final = 1024

@@ -60,14 +60,6 @@ def embedded(facts: Any) -> Html:
     return Html(dumped.encode("utf-8", "backslashreplace").decode())
 
 
-def bytes_to_json(data: bytes) -> str | dict[str, str]:
-    """Text if they are UTF-8, as the command line has them."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}
-
-
 def key_text(key: str | dict[str, str]) -> Html:
     """A key as it is shown: text, or the bytes of what is none, in hexadecimal."""
     return text(key) if isinstance(key, str) else text("0x" + base64.b64decode(key["base64"]).hex())

@@ -49,7 +49,6 @@ th,td{text-align:left;padding:.32rem .6rem;border-bottom:1px solid var(--line);v
 th:first-child,td:first-child{padding-left:0}
 th{color:var(--soft);font-weight:600;font-size:.8rem;white-space:nowrap}
 .n{text-align:right;white-space:nowrap}
-td.w{min-width:13rem}
 tr:target{background:var(--track);outline:2px solid var(--accent)}
 .topic{margin-bottom:1.2rem;scroll-margin-top:1rem}
 .topic>header{display:flex;flex-wrap:wrap;gap:.2rem .9rem;align-items:baseline}
@@ -93,7 +92,7 @@ border-bottom:1px solid var(--soft)}
 .chips li{overflow-wrap:anywhere}
 :focus-visible{outline:2px solid var(--accent);outline-offset:2px}
 footer{margin-top:3rem;padding-top:1rem;border-top:1px solid var(--line);color:var(--soft);font-size:.86rem}
-@media (max-width:40rem){.wide{display:none}.answer,.topic,.panel{padding:.9rem}h2{margin-top:2.2rem}}
+@media (max-width:40rem){.answer,.topic,.panel{padding:.9rem}h2{margin-top:2.2rem}}
 @media print{details{display:none}.topic,.panel,.answer{break-inside:avoid}}
 """
 

@@ -1,8 +1,9 @@
 """How much arrived when: a histogram over time that needs no range beforehand, and no more than some thousand buckets.
 
 It begins with buckets of a millisecond. When there are too many, pairs, tens or whole hours of them become one: each width is a multiple
-of the one before. A batch counts with all of its records at its newest timestamp. Timestamps are what producers said, so a few may lie
-years away from all others: these would squeeze everything else into one bar, and are counted apart instead.
+of the one before, beyond the table ten times as wide. A batch counts with all of its records at its newest timestamp. Timestamps are what
+producers said, so a few may lie years away from all others, or ages: these would squeeze everything else into one bar, and are counted
+apart instead.
 """
 
 from collections import Counter
@@ -43,7 +44,7 @@ class Throughput:
         if not timed.all():
             self.untimed_records += int(counts[~timed].sum())
             timestamps_ms, counts, sizes = timestamps_ms[timed], counts[timed], sizes[timed]
-        buckets, places = np.unique(timestamps_ms // WIDTHS_MS[self._width], return_inverse=True)
+        buckets, places = np.unique(timestamps_ms // width_ms(self._width), return_inverse=True)
         records, size_bytes = np.zeros(len(buckets), np.int64), np.zeros(len(buckets), np.int64)
         np.add.at(records, places, counts)
         np.add.at(size_bytes, places, sizes)
@@ -51,17 +52,16 @@ class Throughput:
             self._records[topic, bucket] += count
             self._bytes[topic, bucket] += size
         self._topics.add(topic)
-        while len(self._records) > MOST_BUCKETS + MOST_BARS * len(self._topics) and self._width + 1 < len(WIDTHS_MS):
-            self._coarsen(self._width + 1)
+        while len(self._records) > MOST_BUCKETS + MOST_BARS * len(self._topics):
+            self._coarsen()
 
     def facts(self) -> ThroughputFacts | None:
         """What is drawn; None if nothing has a time."""
         if not self._records:
             return None
         first, last = self._window()
-        while last - first >= MOST_BARS and self._width + 1 < len(WIDTHS_MS):
-            ratio = WIDTHS_MS[self._width + 1] // WIDTHS_MS[self._width]
-            self._coarsen(self._width + 1)
+        while last - first >= MOST_BARS:
+            ratio = self._coarsen()
             first, last = first // ratio, last // ratio
         names = self._largest(first, last)
         series = []
@@ -70,17 +70,19 @@ class Throughput:
             if own:
                 series.append(Series(name, self._row(self._records, own, first, last), self._row(self._bytes, own, first, last)))
         inside = sum(map(sum, (one.records for one in series)))
-        width_ms = WIDTHS_MS[self._width]
-        return ThroughputFacts(first * width_ms, width_ms, tuple(series), self._records.total() - inside, self.untimed_records)
+        width = width_ms(self._width)
+        return ThroughputFacts(first * width, width, tuple(series), self._records.total() - inside, self.untimed_records)
 
-    def _coarsen(self, width: int) -> None:
-        ratio = WIDTHS_MS[width] // WIDTHS_MS[self._width]
+    def _coarsen(self) -> int:
+        """The next width: how many buckets become one."""
+        self._width += 1
+        ratio = width_ms(self._width) // width_ms(self._width - 1)
         for name in ("_records", "_bytes"):
             wider: Counter[tuple[str, int]] = Counter()
             for (topic, bucket), count in getattr(self, name).items():
                 wider[topic, bucket // ratio] += count
             setattr(self, name, wider)
-        self._width = width
+        return ratio
 
     def _window(self) -> tuple[int, int]:
         """The first and the last bucket that are drawn."""
@@ -104,3 +106,9 @@ class Throughput:
     @staticmethod
     def _row(counts: Counter[tuple[str, int]], topics: set[str], first: int, last: int) -> tuple[int, ...]:
         return tuple(sum(counts[topic, bucket] for topic in topics) for bucket in range(first, last + 1))
+
+
+def width_ms(place: int) -> int:
+    """The width of a bucket: of the table, or ten times as wide for each place beyond it."""
+    beyond = place - len(WIDTHS_MS) + 1
+    return WIDTHS_MS[place] if beyond <= 0 else WIDTHS_MS[-1] * int(10**beyond)

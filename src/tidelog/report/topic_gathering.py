@@ -82,11 +82,15 @@ def _keys(total: SegmentStats, watch: TopicWatch) -> KeyFacts | None:
 
 
 def _is_assumed(source: TopicSource, names: Sequence[str]) -> bool:
-    """Whether one of the settings that decide is written down nowhere: a broker's file of properties is not in its directory."""
-    if source.store.found_topic(source.topic).entry is not None:
+    """Whether one of the settings that decide is written down nowhere: a broker's file of properties is not in its directory.
+
+    Nor is it in a store's file how a topic is set that was adopted, until somebody has said so.
+    """
+    entry = source.store.found_topic(source.topic).entry
+    if entry is not None and entry.is_set:
         return False
     written = {setting.name for setting in source.store.topic(source.topic).describe().settings}
-    return bool(set(names) - written - source.store.config.topic_defaults.given)
+    return bool(set(names) - written - source.settings.given)
 
 
 def _what_if(source: TopicSource, logs: Iterable[AbstractContextManager[LogReading]], now_ms: int) -> tuple[WhatIfFacts, ...]:

@@ -8,7 +8,7 @@ from functools import cache
 
 from tidelog.schema.structs import RecordKind, parse_table
 
-TOPIC, PARTITION, CONFIG, REMOVE_TOPIC, BEGIN, END, ABORT = 2, 3, 4, 9, 23, 24, 25
+TOPIC, PARTITION, CONFIG, PARTITION_CHANGE, REMOVE_TOPIC, BEGIN, END, ABORT = 2, 3, 4, 5, 9, 23, 24, 25
 
 
 @cache

@@ -64,6 +64,10 @@ class Message(NamedTuple):
         """The first few fields, which all versions have alike, those to come as well."""
         return [_read_field(reader, field, self.last_version, flexible=True) for field in self.fields[:count]]
 
+    def read_tagged(self, reader: FieldReader) -> dict[str, Any]:
+        """The tagged fields that come next, by name: alike in all versions, those to come as well. Unknown tags are left out."""
+        return {name: value for name, value in _read_tagged(reader, self.fields, self.last_version) if name != UNKNOWN_TAGS}
+
 
 class RecordKind(NamedTuple):
     """A kind of record: its number, its name, and what its parts are."""

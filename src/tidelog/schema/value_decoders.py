@@ -4,7 +4,8 @@
     avro                   by a schema file (`.avsc`); needs fastavro
     protobuf               by a file of descriptors and the name of a message, `all.desc:shop.Order`; needs protobuf
 
-Bytes that are not what they should be raise `MalformedRecordError`.
+Bytes that are not what they should be raise `MalformedRecordError`, and so does what is nested so deep that nobody could print it: one
+record of somebody's does not end who reads all of them.
 """
 
 import importlib
@@ -21,6 +22,8 @@ Decoder = Callable[[bytes], Any]
 NAMES: Final = ("utf8", "json", "hex", "int", "avro", "protobuf")
 _FRAME_BYTES = 5
 _MOST_INT_BYTES = 8
+_MOST_DEEP = 200
+"""Levels of objects in objects; Python's own stack ends at five times as many."""
 
 
 def decoder_of(name: str | None, schema: str | None = None, *, is_framed: bool = False) -> Decoder | None:
@@ -51,9 +54,32 @@ def _utf8(data: bytes) -> str:
 
 def _json(data: bytes) -> Any:
     try:
-        return json.loads(data)
+        found = json.loads(data, parse_constant=_no_number)
     except ValueError as error:
         raise MalformedRecordError(f"no JSON: {error}") from error
+    except RecursionError as error:
+        raise _too_deep() from error
+    return _shallow(found)
+
+
+def _no_number(name: str) -> Any:
+    """Python would take NaN and Infinity, of which JSON knows nothing."""
+    raise ValueError(f"{name} is no number")
+
+
+def _shallow(value: Any) -> Any:
+    """The same, if it is not nested too deep."""
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        if depth > _MOST_DEEP:
+            raise _too_deep()
+        level = [item for one in level if isinstance(one, dict | list | tuple) for item in (one.values() if isinstance(one, dict) else one)]
+    return value
+
+
+def _too_deep() -> MalformedRecordError:
+    return MalformedRecordError(f"nested deeper than {_MOST_DEEP} levels")
 
 
 def _int(data: bytes) -> int:
@@ -98,7 +124,7 @@ def _avro(path: str) -> Decoder:
             raise MalformedRecordError(f"not by the Avro schema: {str(error) or type(error).__name__}") from error
         if stream.tell() != len(data):
             raise MalformedRecordError(f"not by the Avro schema: {len(data) - stream.tell()} bytes behind the last field")
-        return _plain(found)
+        return _plain(_shallow(found))
 
     return decode
 
@@ -123,12 +149,16 @@ def _protobuf(schema: str, *, is_framed: bool) -> Decoder:
     except (decode_error, KeyError, TypeError) as error:
         raise InvalidConfigError(f"no message {name!r} in {path}: {error}") from error
 
+    # Bytes that parse may still be no message: a time outside of all years, an Any of a kind that nobody knows.
+    wrong = (decode_error, json_format.Error, ValueError, TypeError, RecursionError)
+
     def decode(data: bytes) -> Any:
+        content = _behind_indexes(data) if is_framed else data
         try:
-            message = kind.FromString(_behind_indexes(data) if is_framed else data)
-        except decode_error as error:
+            message = kind.FromString(content)
+            return json_format.MessageToDict(message, preserving_proto_field_name=True)
+        except wrong as error:
             raise MalformedRecordError(f"no {name}: {error}") from error
-        return json_format.MessageToDict(message, preserving_proto_field_name=True)
 
     return decode
 

@@ -72,7 +72,7 @@ def plan(options: ReadOptions, columns: tuple[str, ...], pruning: Pruning = EVER
     check_named(options, sources)
     keys = pruning.keys if options.keys is None else options.keys if pruning.keys is None else options.keys & pruning.keys
     if keys is not None and options.key_partitioner is not None:
-        sources = _with_keys(sources, keys)
+        sources = [source for source in sources if source.is_home_of(keys)]
     with ExitStack() as opened:
         ranges = [
             found
@@ -136,11 +136,3 @@ def _range_of(options: ReadOptions, source: SourcePartition, pruning: Pruning, o
         start, end = pruning.narrow(check_start(options, source, log, start), end)
         if start < end:
             yield _Range(source, log, start, end)
-
-
-def _with_keys(sources: Sequence[SourcePartition], keys: Iterable[bytes]) -> list[SourcePartition]:
-    """The partitions in which a producer that hashes with murmur2 has put records with one of these keys."""
-    from tidelog.record.kernel.hashing import partition_for_key
-
-    wanted = list(keys)
-    return [source for source in sources if any(partition_for_key(key, source.partition_count) == source.partition for key in wanted)]

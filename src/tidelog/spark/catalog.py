@@ -46,6 +46,12 @@ class SourcePartition:
 
         return open_read_only(self.directory)
 
+    def is_home_of(self, keys: Iterable[bytes]) -> bool:
+        """Whether a producer that hashes with murmur2 puts records with one of these keys here."""
+        from tidelog.record.kernel.hashing import partition_for_key
+
+        return any(partition_for_key(key, self.partition_count) == self.partition for key in keys)
+
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
 

@@ -27,15 +27,16 @@ from tidelog.disk.names import CLEANER_CHECKPOINT, TopicPartition
 from tidelog.errors import OffsetOutOfRangeError, TidelogError
 from tidelog.log.aborted import AbortedFilter
 from tidelog.log.fetched import Fetched
+from tidelog.log.log_reading import Isolation
 from tidelog.log.read_only import ReadOnlyLog, open_read_only
 from tidelog.log.reading import goes_back
 from tidelog.record.headers import BatchHeaders, Int64Array, walk_headers
 from tidelog.record.layout import CONTROL_BIT
+from tidelog.spark.offset_bounds import latest_offset
 from tidelog.store.broker_topics import BrokerTopics
 from tidelog.store.store_file import read_store_file
 
 GapKind = Literal["compacted", "marker", "aborted", "expired", "lost"]
-Isolation = Literal["committed", "high_watermark"]
 
 _FETCH_BYTES = 1 << 20
 
@@ -91,25 +92,20 @@ def read_gaps(
 ) -> Iterator[Gap]:
     """The gaps of a partition's directory in a range of offsets, in their order; without an end, up to where readers see."""
     with open_read_only(directory) as log:
-        end = visible_end(log, isolation) if end_offset is None else end_offset
+        end = latest_offset(log, isolation) if end_offset is None else end_offset
         yield from find_gaps(log, start_offset, end, lambda: how_kept(log), isolation=isolation)
 
 
-def visible_end(log: ReadOnlyLog, isolation: str) -> int:
-    """The bound that cannot be taken back, up to which an isolation lets readers see."""
-    return log.last_stable_offset if isolation == "committed" else log.high_watermark
-
-
-def find_gaps(log: ReadOnlyLog, start: int, end: int, kept: Callable[[], KeptAs], *, isolation: str = "committed") -> Iterator[Gap]:
+def find_gaps(log: ReadOnlyLog, start: int, end: int, kept: Callable[[], KeptAs], *, isolation: Isolation = "committed") -> Iterator[Gap]:
     """The gaps of a log between two offsets, by the headers of its batches. A batch of which records are left is counted where it ends.
 
     How the log is kept is asked for only where it has a hole.
     """
-    stop = min(end, max(visible_end(log, isolation), log.log_start_offset))
+    stop = min(end, max(latest_offset(log, isolation), log.log_start_offset))
     offset = start
     while offset < stop:
         try:
-            fetched = log.fetch(offset, _FETCH_BYTES, isolation="committed" if isolation == "committed" else "high_watermark")
+            fetched = log.fetch(offset, _FETCH_BYTES, isolation=isolation)
         except OffsetOutOfRangeError as error:
             if offset >= error.log_start_offset:
                 break  # it was cut off
@@ -134,9 +130,7 @@ def _gaps_of(
     partition: TopicPartition, fetched: Fetched, headers: BatchHeaders, offset: int, stop: int, kept: Callable[[], KeptAs]
 ) -> Iterator[Gap]:
     """What the batches of one fetch leave out, between two offsets."""
-    ends = headers.last_offset + 1
-    before = np.concatenate([np.array([offset], np.int64), ends[:-1]])
-    starts = np.where(headers.base_offset < 0, before, headers.base_offset)  # an old wrapper does not say where it begins
+    before, starts, ends = _bounds(headers, offset)
     is_data = (headers.magic == 2) & ((headers.attributes & CONTROL_BIT) == 0)
     is_marker = (headers.magic == 2) & ~is_data
     is_hollow = is_data & (headers.count < ends - starts) & (ends <= stop)
@@ -160,6 +154,21 @@ def _gaps_of(
     for row in sorted(rows):
         for kind, first, behind, missing in rows[row]:
             yield Gap(partition, kind, first, behind, missing)
+
+
+def _bounds(headers: BatchHeaders, offset: int) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Of each batch where the one before it ends, where it begins, and where it ends."""
+    ends = headers.last_offset + 1
+    before = np.concatenate([np.array([offset], np.int64), ends[:-1]])
+    starts = np.where(headers.base_offset < 0, before, headers.base_offset)  # an old wrapper does not say where it begins
+    return before, starts, ends
+
+
+def holes_between(headers: BatchHeaders, offset: int, stop: int) -> list[tuple[int, int]]:
+    """The offsets from one up to another that lie between these batches, or before them."""
+    before, starts, _ = _bounds(headers, offset)
+    rows = np.flatnonzero(starts > before).tolist()
+    return [(int(before[row]), min(int(starts[row]), stop)) for row in rows if before[row] < stop]
 
 
 def _hollow(starts: Int64Array, ends: Int64Array, headers: BatchHeaders, row: int) -> int:

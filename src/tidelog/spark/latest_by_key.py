@@ -4,7 +4,8 @@
     fetch     only batches with a record that is wanted are read again, and only these records become rows
 
 So of a key that is written a thousand times in a split one row goes to Spark. The hash is SipHash with a secret of the attempt's own, as
-the cleaner has it. A table that grows too large is emptied in between: the same key may then come twice, and Spark takes the later one.
+the cleaner has it. When too much is noted, it is fetched in between and forgotten: the same key may then come twice, and Spark takes the
+later one.
 """
 
 import secrets
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from tidelog.log.log_reading import Isolation
 
 MOST_KEYS = 1 << 21
-"""In a table, which has about 32 bytes for each."""
+"""In a table, which has about 32 bytes for each; records that count whatever comes behind them are counted with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def _survivors(split: Split, how: SplitPartition, reading: KeyedReading) -> Iter
     look = _Look(reading)
     for decoded in read_split(split, how, look):
         look.take(decoded)
-        if look.table.keys > MOST_KEYS:
+        if look.kept > MOST_KEYS:
             yield look.found()
     found = look.found()
     if len(found):
@@ -105,6 +106,11 @@ class _Look:
             import pyarrow as pa
 
             self._keys = pa.array(sorted(reading.keys), pa.binary())
+
+    @property
+    def kept(self) -> int:
+        """How many offsets are noted."""
+        return self.table.keys + sum(map(len, self._versions))
 
     def decode(self, batches: memoryview) -> "Iterator[pa.RecordBatch]":
         """As `RowBatches` has it."""

@@ -55,9 +55,10 @@ def _number(limit: OffsetLimit, source: "SourcePartition") -> int:
 
 def latest_offset(log: "ReadOnlyLog", isolation: "Isolation") -> int:
     """The first offset that a reader does not see."""
-    if isolation == "committed":
-        return log.last_stable_offset
-    return log.log_end_offset if isolation == "log_end" else log.high_watermark
+    from tidelog.log.positions import LATEST
+    from tidelog.log.reading import resolve
+
+    return resolve(log, LATEST, isolation)
 
 
 def starting_offset(options: ReadOptions, source: "SourcePartition", log: "ReadOnlyLog") -> int:

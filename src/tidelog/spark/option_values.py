@@ -16,6 +16,8 @@ from typing import Any
 
 from tidelog.errors import InvalidConfigError, TidelogError
 
+MAX_TASKS = 100_000
+"""More would keep Spark busy for hours with nothing else."""
 _SIZE = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?\Z", re.IGNORECASE)
 _SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _DURATION = re.compile(r"(\d+)\s*([a-z]*)\Z", re.IGNORECASE)
@@ -67,7 +69,7 @@ class OptionValues:
         value = self._given.get(name.lower())
         return None if value is None else str(value).strip()
 
-    def integer(self, name: str, *, minimum: int = 1) -> int | None:
+    def integer(self, name: str, *, minimum: int = 1, maximum: int | None = None) -> int | None:
         """A whole number."""
         text = self.text(name)
         if text is None:
@@ -78,6 +80,8 @@ class OptionValues:
             value = minimum - 1
         if value < minimum:
             raise refuse(name, f"a whole number of {minimum} or more", text)
+        if maximum is not None and value > maximum:
+            raise refuse(name, f"at most {maximum}", text)
         return value
 
     def size(self, name: str) -> int | None:
@@ -185,7 +189,7 @@ class OptionValues:
 
 def parse_time_ms(name: str, text: str) -> int:
     """The time that an option names, in milliseconds since 1970."""
-    if text.lstrip("-").isdecimal():
+    if text.removeprefix("-").isdecimal():
         value = int(text)
     else:
         try:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from tidelog.errors import InvalidConfigError
-from tidelog.spark.option_values import OptionValues, check_names, refuse
+from tidelog.spark.option_values import MAX_TASKS, OptionValues, check_names, refuse
 from tidelog.spark.schema import COLUMNS, check_columns, default_columns
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class ReadOptions:
                     raise InvalidConfigError(f"option {name} is not for streams", hint="a stream has no end; a batch has")
         include_headers = values.flag("includeHeaders", default=False)
         columns = values.words("columns")
-        bytes_per_partition, min_partitions = values.size("bytesPerPartition"), values.integer("minPartitions")
+        bytes_per_partition, min_partitions = values.size("bytesPerPartition"), values.integer("minPartitions", maximum=MAX_TASKS)
         is_split_asked_for = bytes_per_partition is not None or min_partitions is not None
         most, least = values.integer("maxOffsetsPerTrigger"), values.integer("minOffsetsPerTrigger")
         if most is not None and least is not None and least > most:
@@ -135,6 +135,8 @@ class ReadOptions:
             # A stream hands on every change; and a filter that is pushed would drop records before it is known which is the last.
             raise InvalidConfigError(f"option latestByKey is not for {'streams' if is_stream else 'a read with pushFilters=true'}")
         keys, partitioner = values.keys("keys"), values.one_of("keyPartitioner", {"murmur2": "murmur2"}, "")
+        if partitioner and keys is None and (is_stream or not push_filters):
+            raise InvalidConfigError("option keyPartitioner says where keys are, and none are asked for", hint="the option keys names them")
         return cls(
             paths=_paths(values),
             assign=values.partitions("assign"),

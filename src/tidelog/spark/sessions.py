@@ -17,14 +17,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidelog.errors import MissingPackageError
+from tidelog.errors import InvalidConfigError, MissingPackageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 logger = logging.getLogger("tidelog.spark")
 
-DEFAULT_MEMORY = "3g"
+DEFAULT_MASTER, DEFAULT_MEMORY = "local[*]", "3g"
 RECOMMENDED = {
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.pyspark.udf.hideTraceback.enabled": "true",
@@ -46,7 +46,7 @@ _STATIC_PREFIXES = ("spark.driver.", "spark.executor.", "spark.ui.", "spark.jars
 
 def session(
     app_name: str = "tidelog",
-    master: str = "local[*]",
+    master: str = DEFAULT_MASTER,
     config: Mapping[str, object] | None = None,
     *,
     memory: str = DEFAULT_MEMORY,
@@ -63,7 +63,20 @@ def session(
     asked = {name: _text(value) for name, value in (config or {}).items()}
     running = SparkSession.getActiveSession()
     if running is not None:
-        return _taken(running, asked)
+        if remote is not None and not is_connect(running):
+            raise InvalidConfigError(
+                "a session without Spark Connect runs already, and there is one kind in a process",
+                expected=f"none, or one of {remote}",
+                found=running.conf.get("spark.master", None) or "a session",
+                hint="stop() it first, or leave remote away",
+            )
+        started_with = {"spark.master": (master, DEFAULT_MASTER), "spark.driver.memory": (memory, DEFAULT_MEMORY)}
+        other = [
+            f"{name}={value}"
+            for name, (value, default) in started_with.items()
+            if value != default and name not in asked and running.conf.get(name, None) != value
+        ]
+        return _taken(running, asked, other)
     if remote is None or not remote.startswith("sc://"):
         check_java()
         use_own_interpreter()
@@ -147,8 +160,14 @@ def use_own_interpreter() -> None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
-def _taken(running: "SparkSession", asked: Mapping[str, str]) -> "SparkSession":
-    late = []
+def is_connect(running: "SparkSession") -> bool:
+    """Whether a session is a client of Spark Connect."""
+    return type(running).__module__.startswith("pyspark.sql.connect.")
+
+
+def _taken(running: "SparkSession", asked: Mapping[str, str], other: list[str]) -> "SparkSession":
+    """The session that is there, with the settings that can still be set; `other` is what it was asked to be started with, and was not."""
+    late = other
     for name, value in asked.items():
         if name.startswith(_STATIC_PREFIXES):
             late.append(name)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 LEAST_CHUNK_BYTES, MOST_CHUNK_BYTES = 4 << 20, 32 << 20
 _BATCHES_A_CHUNK = 4
+_NO_TIMESTAMP_US = -1000
 _OWN = ("key", "value", "headers", "timestamp_ms")
 
 
@@ -178,6 +179,10 @@ def _as_bytes(column: Any) -> Any:
 def _as_ms(column: Any, now_ms: int) -> Any:
     micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
     lowest = pc.min(micros).as_py()
+    if lowest is not None and lowest < 0:
+        # A record without a timestamp, as it is read: that is none when it is written, either.
+        micros = pc.if_else(pc.equal(micros, _NO_TIMESTAMP_US), None, micros)
+        lowest = pc.min(micros).as_py()
     if lowest is not None and lowest < 0:
         raise InvalidRecordTypeError(
             "a timestamp that no record can have", expected="from 1970 on", found=f"{lowest} microseconds since 1970"

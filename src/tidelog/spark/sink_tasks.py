@@ -30,6 +30,7 @@ def stage(
     batches: "Iterator[pa.RecordBatch]",
 ) -> StagedFile | None:
     """Encode all rows into a file of this attempt's own; None if there are none. What an attempt leaves that failed, it removes."""
+    staging.check(disk)  # before topics are looked for: who does not see the driver's disk would not find them either
     encoder = SinkEncoder(options, columns, SinkTopics(disk, paths, options), wall_clock())
     path = staging.file(name + STAGED_SUFFIX)
     rows: list[tuple[int, int, int, int]] = []
@@ -37,7 +38,6 @@ def stage(
     try:
         for place, partition, encoded, count in encoder.blocks(batches):
             if fd < 0:
-                staging.check(disk)
                 fd = _create(disk, path)
             try:
                 disk.write(fd, [encoded], position, len(encoded))

@@ -3,7 +3,8 @@
 Where each step runs, which is nowhere the same process:
 
     __init__    on the driver, when the write is planned: everything that can be wrong is told there; of a stream once more to commit
-    pickled     there too, and only there: that is when the staging directory is made
+    prepare     there too, and only there: the staging directory is made
+    pickled     right behind it, with the directories as the driver has them: a path may mean another place elsewhere
     write       in tasks, which may run twice, or late
     commit      on the driver, if every task is done: of a stream by an object that has never seen the staging directory
     abort       likewise, if one was not, or if the commit raised
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from tidelog.disk.process_identity import ProcessIdentity
     from tidelog.spark.write_options import WriteOptions
     from tidelog.store.sink_commit import SinkCommitted
     from tidelog.store.staged_batches import StagedFile
@@ -60,6 +62,7 @@ class _Sink:
         self._options = options
         self._columns = find_columns(schema, has_topic=options.topic is not None)
         self._staging: Staging | None = None
+        self._directories: list[str] | None = None
         if COMMIT_MODULE not in sys.modules:  # one that only ends what has begun must not fail
             self._check(overwrite=overwrite)
 
@@ -70,6 +73,7 @@ class _Sink:
         from tidelog.store.directories import wait_for_owner
         from tidelog.store.staging import check_place
 
+        self._options.tell_ignored()
         if overwrite:
             raise self._refused_overwrite()
         paths, topics = self._paths(), SinkTopics(OS, self._paths(), self._options)
@@ -88,26 +92,34 @@ class _Sink:
         )
 
     def _paths(self) -> list[str]:
+        """The directories of the store, resolved once, on the driver."""
         from tidelog.spark.catalog import resolve_directories
 
-        return resolve_directories(self._options.paths)
+        if self._directories is None:
+            self._directories = resolve_directories(self._options.paths)
+        return self._directories
+
+    def prepare(self) -> None:
+        """Make the staging directory, unless it is there, or this only ends what has begun.
+
+        An error is told here: of one while the writer is pickled Spark would show how it pickles.
+        """
+        if self._staging is None and COMMIT_MODULE not in sys.modules:
+            self._staging = self._make_staging()
 
     def __getstate__(self) -> dict[str, Any]:
-        if self._staging is None:
-            self._staging = self._make_staging()
+        self.prepare()
         return self.__dict__
 
     def _make_staging(self) -> "Staging":
         from tidelog.disk.disk import OS
-        from tidelog.disk.process_identity import ProcessIdentity
         from tidelog.record.kernel.clock import wall_clock
         from tidelog.store.staging import Staging, discard_labelled, sweep_staging
 
-        directory, options = self._paths()[0], self._options
+        directory, options, owner = self._paths()[0], self._options, _owner()
         sweep_staging(OS, [directory], wall_clock(), within=options.staging_directory)
         if options.label is not None:
-            discard_labelled(OS, directory, options.label, within=options.staging_directory)
-        owner = ProcessIdentity.of(_owner_pid())
+            discard_labelled(OS, directory, options.label, owner, within=options.staging_directory)
         return Staging.make(OS, directory, owner, label=options.label, within=options.staging_directory)
 
     def _stage(self, iterator: "Iterator[pa.RecordBatch]") -> Staged:
@@ -144,7 +156,7 @@ class _Sink:
             for staging in found:
                 staging.discard(OS)  # type: ignore[union-attr]
             if self._options.label is not None:
-                discard_labelled(OS, self._paths()[0], self._options.label, within=self._options.staging_directory)
+                discard_labelled(OS, self._paths()[0], self._options.label, _owner(), within=self._options.staging_directory)
         except OSError as error:
             logger.warning("tidelog: what was staged could not be removed yet: %s", error)
 
@@ -199,7 +211,7 @@ class TidelogStreamWriter(_Sink, DataSourceStreamArrowWriter):
                 entry = LedgerEntry(f"stream/{query_id}", batchId, origin=staged[0].query_id)
                 done = self._commit(staged, f"{ID_PREFIX}stream/{query_id}", entry)
             if done is not None and done.repeats is not None:
-                logger.info("tidelog: batch %d of query %s was there already: skipped", batchId, query_id)
+                logger.warning("tidelog: batch %d of query %s was there already: skipped", batchId, query_id)
         self._discard(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
@@ -229,10 +241,10 @@ def _all_staged(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
     return [message for message in messages if isinstance(message, Staged)]
 
 
-def _owner_pid() -> int:
+def _owner() -> "ProcessIdentity":
     """The process that a job ends with: the driver's JVM, above the Python workers that come and go."""
     import os
 
-    from tidelog.disk.process_identity import ancestors
+    from tidelog.disk.process_identity import ProcessIdentity, ancestors
 
-    return next((pid for pid, name in ancestors() if name == "java"), os.getpid())
+    return ProcessIdentity.of(next((pid for pid, name in ancestors() if name == "java"), os.getpid()))

@@ -62,7 +62,9 @@ class TidelogDataSource(DataSource):
         from tidelog.spark.write_options import WriteOptions
 
         with ToldInOneLine():
-            return TidelogWriter(WriteOptions.of(self.options, is_stream=False, others=OPTIONS), schema, overwrite=overwrite)
+            writer = TidelogWriter(WriteOptions.of(self.options, is_stream=False, others=OPTIONS), schema, overwrite=overwrite)
+            writer.prepare()
+            return writer
 
     def streamWriter(self, schema: "StructType", overwrite: bool) -> "DataSourceStreamWriter":  # noqa: N802 - Spark's name
         """For the result of a stream."""
@@ -70,7 +72,9 @@ class TidelogDataSource(DataSource):
         from tidelog.spark.write_options import WriteOptions
 
         with ToldInOneLine():
-            return TidelogStreamWriter(WriteOptions.of(self.options, is_stream=True, others=OPTIONS), schema, overwrite=overwrite)
+            writer = TidelogStreamWriter(WriteOptions.of(self.options, is_stream=True, others=OPTIONS), schema, overwrite=overwrite)
+            writer.prepare()
+            return writer
 
 
 def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:

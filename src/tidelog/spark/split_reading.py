@@ -5,7 +5,7 @@ brings whole batches; what is not data (markers), was aborted, or is too old as 
 checked too; the rest goes through the column decoder, chunk by chunk, and never all of it is in memory.
 
 What is gone since the plan was made, because it expired, was trimmed or cut off, is an error, or with failOnDataLoss=false told and passed
-over.
+over. So is a hole between batches of a stream that no cleaner can have made: who reads has the headers, and sees it for nothing.
 """
 
 import logging
@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from tidelog.errors import CorruptBatchError, DataLossError, InconsistentTopicIdError, LogNotFoundError, OffsetOutOfRangeError
+from tidelog.spark.offset_bounds import latest_offset
 from tidelog.spark.splits import Aborted, Split, SplitPartition
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tidelog.log.log_reading import Isolation
     from tidelog.log.read_only import ReadOnlyLog
     from tidelog.record.headers import BatchHeaders
+    from tidelog.spark.gaps import KeptAs
 
 logger = logging.getLogger("tidelog.spark")
 
@@ -83,6 +85,8 @@ class _SplitReading:
         self._only = only
         self._oldest_ms = partition.oldest_ms
         self._fail_on_data_loss = partition.fail_on_data_loss
+        self._checks_holes = partition.checks_holes
+        self._kept: KeptAs | None = None
         # Whose transactions are known need not be worked out again by every task.
         is_decided = partition.isolation == "committed" and split.aborted is not None
         self._isolation: Isolation = "high_watermark" if is_decided else partition.isolation
@@ -106,6 +110,7 @@ class _SplitReading:
 
     def _read(self, log: "ReadOnlyLog") -> "Iterator[pa.RecordBatch]":
         from tidelog.log.reading import placed
+        from tidelog.spark.gaps import holes_between
         from tidelog.store.topic_columns import cut_rows, walk_up_to
 
         split = self._split
@@ -117,6 +122,8 @@ class _SplitReading:
             offset = max(offset, fetched.offset)
             try:
                 headers = walk_up_to(log, fetched, stop)
+                if self._checks_holes:
+                    self._check_holes(log, holes_between(headers, offset, stop))
                 for at, run in self._wanted(fetched, headers):
                     for decoded in self._decode(run, at):
                         wanted = cut_rows(decoded, offset, stop)
@@ -151,16 +158,23 @@ class _SplitReading:
                 continue
             if fetched.data:
                 return fetched
-            bound = self._bound(log, fetched)
+            bound = latest_offset(log, self._isolation)
             if bound < stop:
                 self._lost(max(offset, bound), stop, f"readers see offsets below {bound}")
+            elif self._checks_holes:
+                self._check_holes(log, [(offset, stop)])
             return None
         return None
 
-    def _bound(self, log: "ReadOnlyLog", fetched: "Fetched") -> int:
-        if self._isolation == "committed":
-            return log.last_stable_offset
-        return fetched.log_end_offset if self._isolation == "log_end" else fetched.high_watermark
+    def _check_holes(self, log: "ReadOnlyLog", holes: list[tuple[int, int]]) -> None:
+        """Between batches nothing may be missing, unless a cleaner may have taken it. How the log is kept is asked only where it counts."""
+        from tidelog.spark.gaps import how_kept
+
+        for first, behind in holes:
+            if self._kept is None or self._kept.kind_of_hole(first) == "lost":
+                self._kept = how_kept(log)  # a cleaner says where it has been after it has been there
+            if self._kept.kind_of_hole(first) == "lost":
+                self._lost(first, behind, "neither retention nor compaction explains it")
 
     def _decode(self, run: memoryview, at: int) -> "Iterator[pa.RecordBatch]":
         try:

@@ -4,8 +4,7 @@ A split names offsets and nothing of files: whatever is appended, rolled, swappe
 for in what is there then. Where a cut falls decides how work is shared out, never what is read. Plans are made from the sizes of files and
 from indexes; no data is read for them.
 
-A Python task costs some 50 ms before it does anything, so ranges smaller than what a task should have share one. Ranges of one partition
-stay in their order.
+A Python task costs some 50 ms before it does anything, so small ranges share one. Ranges of one partition stay in their order.
 """
 
 import heapq
@@ -16,6 +15,7 @@ from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
 from tidelog.errors import InvalidConfigError
+from tidelog.spark.option_values import MAX_TASKS
 
 if TYPE_CHECKING or sys.modules.get("pyspark") is not None:  # whoever plans or runs with Spark has it
     from pyspark.sql.datasource import InputPartition
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 Aborted = tuple[int, int, int]
 """An aborted transaction: producer id, first offset, offset of its marker."""
-MAX_TASKS = 100_000
-"""More would keep Spark busy for hours with nothing else."""
 _MAX_TRIES = 100
 
 
@@ -67,6 +65,8 @@ class SplitPartition(InputPartition):
     fail_on_data_loss: bool = True
     latest_by_key: bool = False
     """Of each key only the last record of a split."""
+    checks_holes: bool = False
+    """Whether offsets between batches that nothing explains are loss of data."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidelog.disk.names import TopicPartition
-from tidelog.errors import LogNotFoundError
+from tidelog.errors import LogNotFoundError, UnknownTopicError
 from tidelog.log.read_only import ReadOnlyLog
 from tidelog.spark.catalog import SourcePartition, find_partitions, resolve_directories
-from tidelog.spark.gaps import visible_end
+from tidelog.spark.offset_bounds import latest_offset
 from tidelog.spark.read_options import ReadOptions
 from tidelog.spark.stream_changes import Visible
 
-_MAX_TRIES = 10
+_PATIENCE_S = 1.0
+"""How long a look goes on that falls between two partitions of a topic that is being made or deleted."""
+_PAUSE_S = 0.02
 _SETTLED_NS = 1_000_000_000
 """A directory that was changed a shorter time ago may change again without showing it."""
 
@@ -37,16 +39,16 @@ class StreamLogs:
         """When the directories were last changed, as of the listing that gave the sources."""
 
     def look(self) -> dict[TopicPartition, LivePartition]:
-        """The partitions as they are now. One that goes away while it is looked at begins the look anew."""
-        for attempt in range(_MAX_TRIES):
+        """The partitions as they are now. Where one comes or goes while it is looked at, or some of a topic are missing, it looks again."""
+        last = time.monotonic() + _PATIENCE_S
+        while True:
             try:
                 return self._look()
-            except LogNotFoundError:
+            except (LogNotFoundError, UnknownTopicError):
                 self._listed = None
-                if attempt + 1 == _MAX_TRIES:
+                if time.monotonic() > last:
                     raise
-                time.sleep(0.01)
-        raise AssertionError("the last try raises")
+                time.sleep(_PAUSE_S)
 
     def _look(self) -> dict[TopicPartition, LivePartition]:
         self._list()
@@ -61,7 +63,7 @@ class StreamLogs:
             else:
                 self._logs[key] = source.open()
             log = self._logs[key]
-            end = visible_end(log, self._options.isolation)
+            end = latest_offset(log, self._options.isolation)
             visible = Visible(source.topic_id, log.log_start_offset, max(end, log.log_start_offset), source.directory)
             found[TopicPartition(source.topic, source.partition)] = LivePartition(source, log, visible)
         return found

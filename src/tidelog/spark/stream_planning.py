@@ -91,6 +91,8 @@ class StreamPlanning:
         begins = {at: start.next_offsets.get(at, joined.get(at, 0)) for at in live}
         tops = {at: self._top(at, partition, begins[at]) for at, partition in live.items()}
         ends = self._ends(live, begins, tops, limit, now_ms)
+        if ends is None:
+            return start_json  # a partition that joins meanwhile waits as well: it would begin a micro-batch, and another wait
         topic_ids = _topic_ids(start.topic_ids, live, ends)
         latest = StreamOffset(topic_ids, ends, begins if is_first else {at: begins[at] for at in joined if at in ends})
         if latest.is_as_far_as(start) and not is_first:
@@ -103,15 +105,15 @@ class StreamPlanning:
         end = partition.visible.end_offset
         return end if self._fixed is None else min(end, self._fixed.get(at, begin))
 
-    def _ends(self, live: Live, begins: Ends, tops: Ends, limit: ReadLimit, now_ms: int) -> Ends:
-        """How far each partition goes now. A log that ends before where the stream is goes back there: what it loses was told."""
+    def _ends(self, live: Live, begins: Ends, tops: Ends, limit: ReadLimit, now_ms: int) -> Ends | None:
+        """How far each partition goes now; None: the micro-batch waits. A log that ends before where the stream is goes back there."""
         is_all = isinstance(limit, ReadAllAvailable)
         available = sum(max(0, top - begins[at]) for at, top in tops.items())
         waited_ms = self._options.max_trigger_delay_ms if self._last_batch_ms is None else now_ms - self._last_batch_ms
         least = limit.min_rows if isinstance(limit, ReadMinRows) else self._options.min_offsets_per_trigger
         is_waiting = should_wait(available, min_offsets=least, waited_ms=waited_ms, max_delay_ms=self._options.max_trigger_delay_ms)
         if is_waiting and not is_all and self._fixed is None:
-            return {at: min(begins[at], top) for at, top in tops.items()}
+            return None
         limits = self._limits(limit)
         if is_all or limits.is_unlimited:
             return tops
@@ -153,7 +155,7 @@ class StreamPlanning:
             for at, stop in sorted(end.next_offsets.items())
             if at in found
         }
-        ranges = {at: (begin, stop) for at, (begin, stop) in ranges.items() if begin < stop}
+        ranges = {at: (begin, stop) for at, (begin, stop) in ranges.items() if begin < stop and self._has_keys(live[at])}
         if self._options.fail_on_data_loss:
             lost = [gap for gap in self._gaps.look(live, ranges) if gap.is_data_loss]
             refuse(map(str, lost), live[lost[0].partition].log.directory if lost else None)
@@ -174,7 +176,12 @@ class StreamPlanning:
             packed += pack(splits, target_bytes=options.target_bytes, max_records=options.max_records_per_partition)
         if options.min_partitions is not None and len(packed) < options.min_partitions:
             packed = pack(whole, target_bytes=None, min_partitions=options.min_partitions, max_records=options.max_records_per_partition)
-        return [SplitPartition(splits, columns, options.isolation, options.keys, None, options.fail_on_data_loss) for splits in packed]
+        how = (columns, options.isolation, options.keys, None, options.fail_on_data_loss, False, self._gaps.asks_tasks)
+        return [SplitPartition(splits, *how) for splits in packed]
+
+    def _has_keys(self, partition: LivePartition) -> bool:
+        keys = self._options.keys
+        return keys is None or self._options.key_partitioner is None or partition.source.is_home_of(keys)
 
     def _lost(self, losses: list[Loss]) -> None:
         """Refuse, or say once in a run, what is gone."""

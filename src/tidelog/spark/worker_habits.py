@@ -11,6 +11,7 @@ import gc
 import sys
 import traceback
 from types import ModuleType, SimpleNamespace
+from typing import TextIO
 
 DAEMON = "pyspark.daemon"
 
@@ -19,6 +20,12 @@ def print_fault() -> None:
     """Print the exception that ends a worker, unless Spark has ended it."""
     if not isinstance(sys.exc_info()[1], BrokenPipeError | ConnectionResetError):
         traceback.print_exc()
+
+
+def print_note(*values: object, file: TextIO | None = None) -> None:
+    """Print what the daemon says about a worker, unless it is about a pipe that Spark has closed."""
+    if not isinstance(sys.exc_info()[1], BrokenPipeError | ConnectionResetError):
+        print(*values, file=file)
 
 
 def collect() -> int:
@@ -32,6 +39,8 @@ def collect() -> int:
 def hush(daemon: ModuleType) -> None:
     """No traceback where Spark has had enough. PySpark's module gets its own view of what it calls; the rest of the process has not."""
     daemon.traceback = SimpleNamespace(print_exc=print_fault, format_exc=traceback.format_exc)  # type: ignore[attr-defined]
+    # What is left of a worker's rows is flushed when it ends, and of a failure of that the daemon prints the traceback itself.
+    daemon.print = print_note  # type: ignore[attr-defined]
 
 
 def collect_once(daemon: ModuleType) -> None:

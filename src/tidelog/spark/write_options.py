@@ -24,6 +24,7 @@ _OF_SPARK = ("checkpointLocation", "includeHeaders", "queryName")
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 logger = logging.getLogger("tidelog.spark")
+_told: set[tuple[str, ...]] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,8 @@ class WriteOptions:
     staging_directory: str | None = None
     label: str | None = None
     """By which the staging directories of a stream are known to belong together; None where nothing tells streams apart."""
+    ignored: tuple[str, ...] = ()
+    """Options that were given and mean nothing here."""
 
     @classmethod
     def of(cls, options: Mapping[str, str], is_stream: bool, *, others: tuple[str, ...] = ()) -> "WriteOptions":
@@ -56,8 +59,6 @@ class WriteOptions:
         values = OptionValues(options)
         foreign = sorted(name for name in options if name.lower().startswith("kafka."))
         check_names((name for name in options if name not in foreign), tuple(dict.fromkeys((*OPTIONS, *_OF_SPARK, *others))))
-        if foreign:
-            logger.warning("tidelog: these options mean nothing here and are ignored: %s", ", ".join(foreign))
         _check_kind(values, is_stream=is_stream)
         paths = values.text("path") or values.text("paths")
         if not paths:
@@ -70,7 +71,8 @@ class WriteOptions:
                 )
         lock_timeout_ms = values.duration_ms("lockTimeout")
         query_id = _some_text(values, "queryId")
-        checkpoint = values.text("checkpointLocation") or query_id
+        # Where the checkpoint lies by a setting of the session, Spark passes on no more than the query's name.
+        checkpoint = values.text("checkpointLocation") or query_id or values.text("queryName")
         return cls(
             paths=paths,
             topic=_some_text(values, "topic"),
@@ -85,7 +87,14 @@ class WriteOptions:
             batch_bytes=values.size("batchBytes") or DEFAULT_BATCH_BYTES,
             staging_directory=_some_text(values, "stagingDirectory"),
             label=hashlib.sha256(checkpoint.encode()).hexdigest()[:12] if is_stream and checkpoint else None,
+            ignored=tuple(foreign),
         )
+
+    def tell_ignored(self) -> None:
+        """Say in one line what was given for nothing, once in a process."""
+        if self.ignored and self.ignored not in _told:
+            _told.add(self.ignored)
+            logger.warning("tidelog: these options mean nothing here and are ignored: %s", ", ".join(self.ignored))
 
 
 def _check_kind(values: OptionValues, *, is_stream: bool) -> None:

@@ -85,11 +85,21 @@ class _Written:
             log.sync_ahead()
 
     def acknowledge(self) -> None:
-        """Wait for the disk as long as the logs' settings ask for, and count what was waited for."""
+        """Wait for the disk as long as the logs' settings ask for, and count what was waited for.
+
+        The first error is raised when all logs had their turn: what is durable in the others counts.
+        """
+        first: TidelogError | None = None
         for partition, (log, infos) in list(self._ahead.items()):
-            log.acknowledge(max(info.last_offset for info in infos) + 1)
+            try:
+                log.acknowledge(max(info.last_offset for info in infos) + 1)
+            except TidelogError as error:
+                first = first or error
+                continue
             self.summary.add(partition, infos)
             del self._ahead[partition]
+        if first is not None:
+            raise first
         self._ahead_bytes = 0
 
 

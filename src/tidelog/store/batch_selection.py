@@ -1,9 +1,10 @@
 """What of some batches goes on: up to an offset, and of the records only those whose keys are wanted. No file is touched.
 
 A batch of which everything stays is passed on as the bytes that it is. One that loses records is written anew as compaction does it:
-offsets, producer fields, epoch, codec and the last offset stay, also if that record goes. Of one that keeps none at most the header stays,
-where it tells how far the log goes or where a producer left off; for that it is enough to look at one chunk, which is always at least the
-batch that compaction would keep. Control batches always stay.
+offsets, producer fields, epoch, codec and the last offset stay, also if that record goes. Of one that keeps none the header stays, which
+every reader of Kafka's passes over: it tells how far the log goes and where a producer left off, and that its offsets were taken on
+purpose. A hole would not: where no cleaner works, readers take one for loss of data. Headers that lie one behind the other, and that
+are of no producer, become one. Control batches always stay.
 
 A batch that lies across the end is cut: its records below the end stay, and it ends there.
 """
@@ -20,7 +21,8 @@ from numpy.typing import NDArray
 from tidelog.compaction.batch_records import looked_into
 from tidelog.compaction.segment_chunks import Chunk
 from tidelog.record.headers import BatchHeaders
-from tidelog.record.layout import ATTRIBUTES_POSITION, CONTROL_BIT, CRC_POSITION
+from tidelog.record.layout import ATTRIBUTES_POSITION, CONTROL_BIT, CRC_POSITION, TIMESTAMP_TYPE_BIT
+from tidelog.record.new_batch import MAX_OFFSET_DELTA, empty_batch
 from tidelog.record.plain_records import MAGIC_V2, PlainRecords, are_plain
 from tidelog.record.retain import retain_records
 from tidelog.store.key_match import KeyMatch, KeyMatcher
@@ -102,21 +104,25 @@ class BatchSelection:
 
     def _select(self, buffer: memoryview, headers: BatchHeaders, parts: list[memoryview | bytes]) -> int:
         """Add the batches that go on; gives back how many records do not."""
-        last_of_producer = _last_of_producers(headers)
         start = 0  # of the batches that go on as they are, and were not added yet
+        emptied = -1  # the first of the batches without records whose header was added last
         removed = 0
         for row, gone in enumerate(self._gone(buffer, headers)):
             if not gone.any():
                 continue
             if row > start:
                 parts.append(buffer[int(headers.position[start]) : int(headers.position[row])])
+                emptied = -1
             start = row + 1
             removed += int(np.count_nonzero(gone))
-            is_end = int(headers.last_offset[row]) + 1 >= self._rules.end_offset
+            # Those of producers stay by themselves: their sequences go on from one to the next.
+            is_joined = bool(gone.all()) and int(headers.producer_id[row]) < 0
+            if is_joined and emptied >= 0 and _can_join(headers, emptied, row):
+                parts[-1] = _joined(headers, emptied, row)
+                continue
             batch = looked_into(buffer, headers[row : row + 1]).batch
-            kept = retain_records(batch, ~gone, keep_empty=is_end or row in last_of_producer)  # type: ignore[arg-type]
-            if kept:
-                parts.append(kept)
+            parts.append(retain_records(batch, ~gone, keep_empty=True))  # type: ignore[arg-type]
+            emptied = row if is_joined and int(headers.magic[row]) == MAGIC_V2 else -1
         if start < len(headers):
             parts.append(buffer[int(headers.position[start]) : headers.end_position])
         return removed
@@ -156,17 +162,32 @@ class BatchSelection:
         gone = np.zeros(len(below), np.bool_)
         if self._rules.looks_at_keys and not (is_v2 and int(one.attributes[0]) & CONTROL_BIT):
             gone = self._judged(records.payload, records.key_starts, records.key_lengths) & below
-        kept = retain_records(records.batch, below & ~gone)  # type: ignore[arg-type]
-        if kept and is_v2:
-            kept = _ending_at(kept, end - 1)
-        return kept, int(np.count_nonzero(gone))
+        # What begins below the end is known of a wrapper of the old format only by its records.
+        kept = retain_records(records.batch, below & ~gone, keep_empty=is_v2 or bool(below.any()))  # type: ignore[arg-type]
+        return _ending_at(kept, end - 1) if kept else kept, int(np.count_nonzero(gone))
 
 
-def _last_of_producers(headers: BatchHeaders) -> frozenset[int]:
-    """The last batch of data of each producer among these, by its row."""
-    rows = np.flatnonzero((headers.producer_id >= 0) & (headers.attributes & CONTROL_BIT == 0))[::-1]
-    _, firsts = np.unique(headers.producer_id[rows], return_index=True)
-    return frozenset(rows[firsts].tolist())
+def _can_join(headers: BatchHeaders, first: int, row: int) -> bool:
+    """Whether a batch goes on where those before it end, from `first` on, and nothing but their offsets tells them apart."""
+    before = row - 1
+    return (
+        int(headers.magic[row]) == MAGIC_V2
+        and int(headers.base_offset[row]) == int(headers.last_offset[before]) + 1
+        and int(headers.partition_leader_epoch[row]) == int(headers.partition_leader_epoch[before])
+        and int(headers.attributes[row] ^ headers.attributes[before]) & TIMESTAMP_TYPE_BIT == 0
+        and int(headers.last_offset[row] - headers.base_offset[first]) <= MAX_OFFSET_DELTA
+    )
+
+
+def _joined(headers: BatchHeaders, first: int, row: int) -> bytes:
+    """One header without records for all of these."""
+    return empty_batch(
+        base_offset=int(headers.base_offset[first]),
+        last_offset=int(headers.last_offset[row]),
+        partition_leader_epoch=int(headers.partition_leader_epoch[row]),
+        attributes=int(headers.attributes[row]) & TIMESTAMP_TYPE_BIT,
+        max_timestamp_ms=int(headers.max_timestamp_ms[first : row + 1].max()),
+    )
 
 
 def _ending_at(batch: bytes, last_offset: int) -> bytes:

@@ -2,7 +2,8 @@
 
 The log is one as any other. Beside its segments there are snapshots, `<offset>-<epoch>.checkpoint`, batches too, that stand for everything
 below an offset. What its records are, `tidelog.schema.metadata_tables` lists; five kinds are about topics, and three say that those between
-them count together or not at all. Of each only the first fields are read: those that a later Kafka adds come behind them.
+them count together or not at all. Of each only the first fields are read: those that a later Kafka adds come behind them. Only of a change
+to a partition it is a tagged field that counts, its replicas: there all but the first two are tagged.
 
 A broker may be writing meanwhile. A second look reads on where the first ended, and nothing at all if no file has changed. Files are read a
 piece at a time, so it is the topics that take memory, not their history.
@@ -24,7 +25,7 @@ from tidelog.log.storage_errors import storage_error
 from tidelog.record import LegacyBatch, RecordBatch, read_batches
 from tidelog.schema.decoders import metadata_frame
 from tidelog.schema.fields import FieldReader
-from tidelog.schema.metadata_tables import ABORT, BEGIN, CONFIG, END, PARTITION, REMOVE_TOPIC, TOPIC, metadata_kinds
+from tidelog.schema.metadata_tables import ABORT, BEGIN, CONFIG, END, PARTITION, PARTITION_CHANGE, REMOVE_TOPIC, TOPIC, metadata_kinds
 
 TOPIC_RESOURCE = 2
 
@@ -35,7 +36,7 @@ _MAX_BATCH_BYTES = 64 << 20
 """A quorum writes none above 8 MiB. A length that promises more is not believed: it would be read into memory."""
 _MARK = struct.Struct(">qiibI")
 """The start of a batch up to its CRC: if that is as it was, so is the log up to there."""
-_FIRST_FIELDS = {TOPIC: 2, PARTITION: 2, CONFIG: 4, REMOVE_TOPIC: 1}
+_FIRST_FIELDS = {TOPIC: 2, PARTITION: 3, CONFIG: 4, PARTITION_CHANGE: 2, REMOVE_TOPIC: 1}
 """How many fields of a kind are of use here."""
 
 
@@ -47,6 +48,8 @@ class DescribedTopic:
     partitions: int = 0
     config: dict[str, str] = field(default_factory=dict)
     """Its own settings. What comes from a broker's file of properties is nowhere in the directory."""
+    replicas: dict[int, tuple[int, ...]] = field(default_factory=dict, compare=False)
+    """The brokers that each partition is assigned to, by their node ids."""
 
 
 def read_cluster_metadata(disk: Disk, paths: Sequence[str]) -> dict[str, DescribedTopic]:
@@ -202,7 +205,10 @@ class TopicChanges:
 
     def topics(self) -> dict[str, DescribedTopic]:
         """The topics, by name."""
-        return {name: replace(topic, config=dict(self._configs.get(name, {}))) for name, topic in self._topics.items()}
+        return {
+            name: replace(topic, config=dict(self._configs.get(name, {})), replicas=dict(topic.replicas))
+            for name, topic in self._topics.items()
+        }
 
     def take(self, value: bytes) -> None:
         """The next record of the log."""
@@ -223,7 +229,10 @@ class TopicChanges:
         elif kind in _FIRST_FIELDS:
             message = metadata_kinds()[kind].value
             assert message is not None
-            change = kind, message.read_first(reader, _FIRST_FIELDS[kind])
+            fields = message.read_first(reader, _FIRST_FIELDS[kind])
+            if kind == PARTITION_CHANGE:
+                fields.append(message.read_tagged(reader).get("replicas"))
+            change = kind, fields
             if self._waiting is None:
                 yield change
             else:
@@ -234,9 +243,14 @@ class TopicChanges:
             name, topic_id = fields
             self._topics[name], self._names[topic_id] = DescribedTopic(topic_id), name
         elif kind == PARTITION:
-            partition, topic_id = fields
+            partition, topic_id, replicas = fields
             topic = self._topics[self._names[topic_id]]
             topic.partitions = max(topic.partitions, partition + 1)
+            topic.replicas[partition] = tuple(replicas)
+        elif kind == PARTITION_CHANGE:
+            partition, topic_id, replicas = fields
+            if replicas is not None:
+                self._topics[self._names[topic_id]].replicas[partition] = tuple(replicas)
         elif kind == REMOVE_TOPIC:
             name = self._names.pop(fields[0])
             del self._topics[name]

@@ -1,5 +1,6 @@
 """What `compact` does: passes over logs until they are clean, now, whatever their dirty ratio, and never past what may not be cleaned."""
 
+import logging
 from collections.abc import Iterator
 
 from tidelog.compaction.cleaning import CleanedLog
@@ -13,6 +14,7 @@ from tidelog.store.retaining import partitions_of
 from tidelog.store.state import StoreState
 
 Outcome = PartitionCompacted | CompactFailure | tuple[TopicPartition, str]
+_log = logging.getLogger("tidelog")
 
 
 def compact(state: StoreState, passes: Passes, topic: str | None, *, roll: bool, dry_run: bool, drop_null_keys: bool) -> CompactResult:
@@ -72,7 +74,15 @@ def compact_partition(
         note = f"without the records of the active segment, from offset {log.segments[-1].base_offset} on: a dry run does not roll"
     if not dry_run:
         state.uncleanable.clear(partition)
-    return PartitionCompacted(partition, tuple(done), None if done else why_nothing(log, plan, can_roll=not note), note if done else None)
+    why = None if done else why_nothing(log, plan, can_roll=not note)
+    return tell(PartitionCompacted(partition, tuple(done), why, note if done else None))
+
+
+def tell(one: PartitionCompacted) -> PartitionCompacted:
+    """Log what was done to a partition, as soon as it is: a line for each change."""
+    if one.passes and not one.passes[-1].dry_run:
+        _log.info("compacted %s", one)
+    return one
 
 
 def begin(state: StoreState, partition: TopicPartition) -> None:

@@ -17,7 +17,7 @@ from tidelog.compaction.results import CompactFailure, CompactResult, PartitionC
 from tidelog.disk.names import TopicPartition
 from tidelog.errors import TidelogError
 from tidelog.log.log import Log
-from tidelog.store.compacting import Outcome, begin, compact_partition, not_compacted, why_nothing
+from tidelog.store.compacting import Outcome, begin, compact_partition, not_compacted, tell, why_nothing
 from tidelog.store.retaining import partitions_of
 from tidelog.store.store import Store
 
@@ -35,12 +35,20 @@ class PartSizes:
 
 
 def compact_in_parts(
-    store: Store, topics: Sequence[str] | None, tasks: RunTasks, sizes: PartSizes, *, roll: bool = False, drop_null_keys: bool = False
+    store: Store,
+    topics: Sequence[str] | None,
+    tasks: RunTasks,
+    sizes: PartSizes,
+    *,
+    roll: bool = False,
+    drop_null_keys: bool = False,
+    staging: str | None = None,
 ) -> CompactResult:
-    """Compact topics, or all of them, by workers. The result is that of `Store.compact`."""
+    """Compact topics, or all of them, by workers. The result is that of `Store.compact`. What does not fit into `staging` is not begun."""
     state = store._state
     now_ms = state.clock()
-    chosen = [found for topic in (topics if topics is not None else [None]) for found in partitions_of(state, topic)]
+    # Each once: who has claimed a log would wait for himself.
+    chosen = [found for topic in (dict.fromkeys(topics) if topics is not None else [None]) for found in partitions_of(state, topic)]
     found: dict[TopicPartition, Outcome] = {}
     to_clean: list[tuple[Log, CleaningPlan]] = []
     begun: list[TopicPartition] = []
@@ -70,6 +78,7 @@ def compact_in_parts(
                 task_bytes=sizes.task_bytes,
                 unit_bytes=sizes.unit_bytes,
                 drop_null_keys=drop_null_keys,
+                staging=staging,
             )
             for (log, _), outcome in zip(to_clean, outcomes, strict=True):
                 found[log.partition] = _settle(store, log, outcome, begun, drop_null_keys=drop_null_keys)
@@ -102,7 +111,7 @@ def _settle(
             return _failed(store, partition, outcome)
         state.checkpoint_cleaner(partition, outcome.next_dirty_offset)
         state.uncleanable.clear(partition)
-        return PartitionCompacted(partition, (outcome,))
+        return tell(PartitionCompacted(partition, (outcome,)))
     except TidelogError as error:
         return _failed(store, partition, error)
 

@@ -16,19 +16,21 @@ from tidelog.disk.checkpoints import EpochEntry, parse_epochs
 from tidelog.disk.disk import OS, Disk
 from tidelog.disk.file_pool import SHARED
 from tidelog.disk.names import INDEX, LEADER_EPOCH_CHECKPOINT, LOG, TIME_INDEX, TopicPartition, parse_partition, parse_segment_file
-from tidelog.errors import OffsetOutOfRangeError, TidelogError, UnknownTopicError
-from tidelog.inspection.repair_files import look_at
+from tidelog.errors import CorruptError, OffsetOutOfRangeError, TidelogError, UnknownTopicError, UnsupportedError
+from tidelog.inspection.repair_files import PartitionFiles, look_at
 from tidelog.inspection.salvage import end_of_swap
 from tidelog.log.positions import Time, epoch_ms
 from tidelog.log.read_only import ReadOnlyLog, open_read_only
 from tidelog.log.read_only_segment import ReadOnlySegment
 from tidelog.log.segment import Segment
 from tidelog.log.segment_piece import SegmentPiece, cut_segment
+from tidelog.store.backup_times import first_at_time
 from tidelog.store.batch_selection import NO_END
 
 Until = datetime | Time | Mapping[TopicPartition, int] | Mapping[tuple[str, int], int] | Mapping[str, int] | None
 """Up to where: a time, or offsets by partition. Partitions that are not named go on to their end."""
 _MAX_TRIES = 100
+_AS_ASKED = "as asked for"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,13 @@ class SourceSegment:
     mtime_ns: int
     stage: str = ""
     inode: int = 0
+
+    def as_one_piece(self) -> tuple[SegmentPiece, ...]:
+        """All of it as one piece; none if it is empty."""
+        if not self.pieces:
+            return ()
+        first, end = self.pieces[0], self.pieces[-1].end
+        return (SegmentPiece(first.directory, first.base_offset, end, 0, end),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +112,34 @@ class UntilPoint:
             if partition not in known:
                 raise UnknownTopicError(f"until names {partition}, which is not copied", path=path)
 
-    def of_log(self, log: ReadOnlyLog, *, is_sound: bool) -> tuple[int, str] | None:
+    def of_log(self, log: ReadOnlyLog) -> tuple[int, str] | None:
         """Up to which offset of a log, and why; None: nothing is said about it."""
         if self.time_ms is not None:
-            found = log.offset_for_time(self.time_ms, isolation="high_watermark" if is_sound else "log_end")
-            return None if found is None else (found.offset, f"the first record at or after {self.time_ms} ms")
+            found = log.offset_for_time(self.time_ms)
+            return None if found is None else (found.offset, self._why_time())
         offset = self.offsets.get(log.partition)
         if offset is None:
             return None
-        if is_sound and offset > log.log_end_offset:
+        if offset > log.log_end_offset:
             raise OffsetOutOfRangeError(
                 offset=offset, log_start_offset=log.log_start_offset, log_end_offset=log.log_end_offset, path=log.directory
             )
-        return offset, "as asked for"
+        return offset, _AS_ASKED
+
+    def of_backup(self, directory: str, partition: TopicPartition, files: PartitionFiles, log_start_offset: int) -> tuple[int, str] | None:
+        """The same of a log of a backup, which may be damaged in any way."""
+        if self.time_ms is None:
+            return (self.offsets[partition], _AS_ASKED) if partition in self.offsets else None
+        try:
+            with open_read_only(directory) as log:
+                found = log.offset_for_time(self.time_ms, isolation="log_end")
+                offset = None if found is None else found.offset
+        except (CorruptError, UnsupportedError):
+            offset = first_at_time(directory, files, self.time_ms, log_start_offset)
+        return None if offset is None else (offset, self._why_time())
+
+    def _why_time(self) -> str:
+        return f"the first record at or after {self.time_ms} ms"
 
 
 def plan_log(
@@ -134,7 +158,7 @@ def plan_log(
 
 def _plan_log(log: ReadOnlyLog, config: LogConfig, until: UntilPoint, piece_bytes: int, *, past_stable: bool, below: int) -> LogSource:
     end, why = (log.high_watermark, "the high watermark") if past_stable else (log.last_stable_offset, "the last stable offset")
-    asked = until.of_log(log, is_sound=True)
+    asked = until.of_log(log)
     if asked is not None and asked[0] < end:
         end, why = asked
     if below < end:
@@ -172,10 +196,8 @@ def plan_backup(
     files = look_at(disk, directory, lambda path, base_offset: end_of_swap(disk, path, base_offset))
     notes = [f"{left.name}: left out, {left.reason}" for left in (*files.undone, *files.replaced, *files.orphans)]
     notes += [f"{name}: left out, it is named like a segment's but not by 20 digits" for name in files.foreign]
-    end, why = NO_END, "all that is sound"
-    if until.time_ms is not None or partition in until.offsets:
-        with open_read_only(directory) as log:
-            end, why = until.of_log(log, is_sound=False) or (end, why)
+    found = until.of_backup(directory, partition, files, log_start_offset)
+    end, why = (NO_END, "all that is sound") if found is None else found
     segments: list[SourceSegment] = []
     for place, base_offset in enumerate(files.base_offsets):
         behind = files.base_offsets[place + 1 :]

@@ -53,6 +53,10 @@ class CopiedPiece:
     is_over: bool = False
     """The end that was asked for was reached."""
 
+    def has_stopped(self, piece: SegmentPiece) -> bool:
+        """Whether reading has ended before the end of the piece, though more was wanted."""
+        return not self.is_over and (self.damage is not None or self.valid_end != piece.end)
+
 
 @dataclass(frozen=True, slots=True)
 class JoinItem:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from tidelog.compaction.cleaned_segment import CleanedSizes
 from tidelog.compaction.parts_cleaning import RunTasks
+from tidelog.compaction.piece_rewriting import discard_units
 from tidelog.disk.names import LOG, cut_file, segment_file
 from tidelog.errors import DamagedLogError, TidelogError
 from tidelog.log.load_report import Cut
@@ -24,6 +25,7 @@ from tidelog.store.batch_selection import SelectionRules
 from tidelog.store.copied_logs import SettledLog, SettleItem, settle_logs
 from tidelog.store.copied_pieces import copy_pieces, join_pieces
 from tidelog.store.copy_plan import LogSource, SourceSegment
+from tidelog.store.copy_space import check_copy_space, discard_segments
 from tidelog.store.copy_values import CopiedPiece, CopyItem, JoinItem, NewSegment
 from tidelog.store.cut_stretches import AsideItem, put_aside
 
@@ -83,17 +85,22 @@ def copy_logs(
     *,
     replan: Callable[[LogSource, int], LogSource] | None = None,
     damage: Damage | None = None,
+    staging: str | None = None,
 ) -> list[CopiedLog]:
     """Copy logs. `replan` is asked for a plan that ends earlier, where a transaction would be cut in two; without it they stay open.
 
     `damage` is for backups: a torn end is cut, and damage with data behind it is refused or cut too. Without it any damage raises.
+    What does not fit into the folder `staging` is not begun.
     """
     running = [_Running(number, source) for number, source in enumerate(sources)]
+    if staging is not None and rules.keeps is None:  # otherwise nobody knows how much it is
+        check_copy_space(staging, sources)
     _Stages(running, rules, tasks, task_bytes, damage).run()
     if replan is not None:
         again = [one for one in running if one.settled is not None and one.settled.stable_end < one.settled.next_offset]
         for one in again:
             assert one.settled is not None
+            discard_segments(one.made.values())
             running[one.number] = _Running(one.number, replan(one.source, one.settled.stable_end))
         _Stages([running[one.number] for one in again], rules, tasks, task_bytes, damage, ", before a transaction").run()
     return [_outcome(one) for one in running]
@@ -122,7 +129,7 @@ class _Stages:
     def run(self) -> None:
         self._copy("copy batches", [(one, segment) for one in self._running for segment in one.source.segments])
         astray = [
-            (one, replace(segment, pieces=_whole(segment)))
+            (one, replace(segment, pieces=segment.as_one_piece()))
             for one in self._running
             for segment in one.source.segments
             if len(segment.pieces) > 1 and _is_astray(one.copied[segment.base_offset], segment.pieces)
@@ -165,8 +172,8 @@ class _Stages:
         segments = one.source.segments
         for place, segment in enumerate(segments):
             copied = one.copied[segment.base_offset]
-            pieces = segment.pieces if len(copied) == len(segment.pieces) else _whole(segment)
-            stopped = next((made for made, piece in zip(copied, pieces, strict=True) if _stopped(made, piece)), None)
+            pieces = segment.pieces if len(copied) == len(segment.pieces) else segment.as_one_piece()
+            stopped = next((made for made, piece in zip(copied, pieces, strict=True) if made.has_stopped(piece)), None)
             if stopped is None:
                 continue
             behind = [later for later in segments[place + 1 :] if later.size_bytes]
@@ -219,6 +226,8 @@ class _Stages:
         is_little = sum(weights) <= _FEW_BYTES
         for item, (path, sizes) in self._ask("put segments together", join_pieces, items, weights, here=is_little):
             self._by_number[item.log].made[item.piece.base_offset] = NewSegment(item.piece.base_offset, path, sizes)
+        for item in items:  # not before: until all have answered, a task may be tried again
+            discard_units(item.copied)
         for one in self._running:
             if not one.made:
                 one.made[one.source.log_start_offset] = NewSegment(one.source.log_start_offset, None, CleanedSizes(0, 0, 0, None))
@@ -234,20 +243,8 @@ class _Stages:
             self._by_number[item.log].settled = answer
 
 
-def _whole(segment: SourceSegment) -> tuple[SegmentPiece, ...]:
-    """All of a segment as one piece; none of an empty one."""
-    if not segment.pieces:
-        return ()
-    first, end = segment.pieces[0], segment.pieces[-1].end
-    return (SegmentPiece(first.directory, first.base_offset, end, 0, end),)
-
-
 def _is_astray(copied: Sequence[CopiedPiece], pieces: Sequence[SegmentPiece]) -> bool:
     """Whether pieces do not fit together: one did not come to its end, or goes back behind the one before it."""
     ends = [piece for piece in copied if piece.next_offset >= 0]
-    return any(map(_stopped, copied, pieces)) or any(later.first_offset < before.next_offset for before, later in pairwise(ends))
-
-
-def _stopped(copied: CopiedPiece, piece: SegmentPiece) -> bool:
-    """Whether reading has ended before the end of the piece, though more was wanted."""
-    return not copied.is_over and (copied.damage is not None or copied.valid_end != piece.end)
+    goes_back = any(later.first_offset < before.next_offset for before, later in pairwise(ends))
+    return goes_back or any(map(CopiedPiece.has_stopped, copied, pieces))

@@ -1,8 +1,8 @@
 """Write down a change of the store's file, in all of its directories.
 
-If that fails, the new file may be there all the same: the sync of a directory may be what has failed. Then the old one is written again,
-with a higher revision, before the error is told: a topic whose deletion has failed must not be gone after a crash, with all that was
-appended to it since. If that fails too, the store is in doubt until the next change is written.
+If that fails, or is interrupted, the new file may be there all the same: the sync of a directory may be what has failed. Then the old one
+is written again, with a higher revision, before the error is told: a topic whose deletion has failed must not be gone after a crash, with
+all that was appended to it since. If that fails too, the store is in doubt until the next change is written.
 """
 
 from dataclasses import replace
@@ -16,12 +16,15 @@ def write(state: StoreState, content: StoreFile) -> None:
     """Write down a change. What was not written in all directories is not done."""
     try:
         write_next(state, content)
-    except StorageError:
-        if not _is_as_before(state):
-            try:
+    except BaseException:  # an interrupt too: memory and disk must not tell two things
+        try:
+            if not _is_as_before(state):
                 write_next(state, state.file)
-            except StorageError:
-                state.is_in_doubt = True
+        except StorageError:
+            state.is_in_doubt = True
+        except BaseException:  # the next interrupt
+            state.is_in_doubt = True
+            raise
         raise
 
 

@@ -10,6 +10,7 @@ Every log is claimed for the whole time: nobody appends, truncates or cleans mea
 have the keys and others not; doing it again does the rest.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -19,12 +20,15 @@ from tidelog.compaction.cleaned_segment import CleanedSizes
 from tidelog.compaction.cleaning import log_mtime_ns
 from tidelog.compaction.parts_cleaning import RunTasks
 from tidelog.compaction.parts_commit import swap_in
+from tidelog.compaction.piece_rewriting import discard_units
+from tidelog.disk.file_pool import SHARED
 from tidelog.disk.names import LOG, TopicPartition, is_set_aside, parse_segment_file
 from tidelog.errors import CorruptError, TidelogError
 from tidelog.log.log import Log
 from tidelog.log.log_reading import LogReading
 from tidelog.log.segment import Segment
 from tidelog.log.segment_piece import SegmentPiece, cut_segment, pack
+from tidelog.log.storage_errors import check_space
 from tidelog.store.batch_selection import SelectionRules
 from tidelog.store.compacting import begin
 from tidelog.store.copied_pieces import copy_pieces, join_pieces
@@ -33,6 +37,7 @@ from tidelog.store.key_match import KeyMatch
 from tidelog.store.key_traces import TraceItem, Traces, look_for_keys
 from tidelog.store.store import Store
 
+_log = logging.getLogger("tidelog")
 _FEW_BYTES = 16 << 20
 
 
@@ -64,8 +69,11 @@ class FileTraces:
 class Forgetting:
     """One run. `logs` may be somebody else's, as long as they are only searched."""
 
-    def __init__(self, logs: Sequence[LogReading], keys: frozenset[bytes], tasks: RunTasks, piece_bytes: int) -> None:
+    def __init__(
+        self, logs: Sequence[LogReading], keys: frozenset[bytes], tasks: RunTasks, piece_bytes: int, staging: str | None = None
+    ) -> None:
         self._logs = logs
+        self._staging = staging
         self._keys = keys
         self._tasks = tasks
         self._piece_bytes = piece_bytes
@@ -85,13 +93,16 @@ class Forgetting:
     def rewrite(self) -> None:
         """Write the segments anew that have the keys, and swap them in. All logs are this process's own."""
         made = dict(self._rewritten())
-        for number, log in enumerate(self._logs):
+        for number, (log, outcome) in enumerate(zip(self._logs, self.outcomes, strict=True)):
             assert isinstance(log, Log)
             for segment in log.segments:
                 if (number, segment.base_offset) in made:
                     swap_in(log, [segment], *made[number, segment.base_offset])
             log.remove_deleted(at_once=True)
-            self.outcomes[number].bytes_after = log.size_bytes
+            outcome.bytes_after = log.size_bytes
+            if outcome.records:
+                sizes = (outcome.segments, outcome.bytes_before, outcome.bytes_after)
+                _log.info("forgot %s: %d records in %d segments, %d bytes, then %d", log.partition, outcome.records, *sizes)
 
     def prove(self, what: str = "prove that nothing is left", *, segments: bool = True) -> list[FileTraces]:
         """Look through every file of the partition directories, also of those set aside; without `segments` through all the others."""
@@ -126,6 +137,7 @@ class Forgetting:
                     items += [CopyItem(number, piece, rules, log.config, mtime_ns, aborted=aborted) for piece in pieces]
                     if len(pieces) > 1:
                         joins.append(JoinItem(number, pieces[0], (), log.config, mtime_ns, aborted))
+        self._check_space([item.piece for item in items])
         copied: dict[tuple[int, int], list[Any]] = {}
         for item, answer in self._ask("rewrite segments", copy_pieces, items, [item.piece.size_bytes for item in items]):
             if isinstance(answer, TidelogError):
@@ -136,6 +148,15 @@ class Forgetting:
         weights = [sum(piece.sizes.size_bytes for piece in join.copied) for join in joins]
         for join, made in self._ask("put segments together", join_pieces, joins, weights, here=sum(weights) <= _FEW_BYTES):
             yield (join.log, join.piece.base_offset), made
+        for join in joins:  # not before: until all have answered, a task may be tried again
+            discard_units(join.copied)
+
+    def _check_space(self, pieces: list[SegmentPiece]) -> None:
+        """Raise if the new segments do not fit, all of which are staged before the first is swapped in; those in pieces twice."""
+        if self._staging is not None and pieces:
+            size_bytes = sum(piece.size_bytes * (1 if piece.is_whole else 2) for piece in pieces)
+            what = "not enough space for the segments that are written anew"
+            check_space(SHARED.disk, self._staging, size_bytes, what, hint="nothing was changed; forget of fewer topics at a time")
 
     def _traced(self, what: str, pieces: list[tuple[int, SegmentPiece]]) -> Iterator[tuple[tuple[int, SegmentPiece], Traces]]:
         items = [TraceItem("", piece.size_bytes, piece, self._keys) for _, piece in pieces]
@@ -171,7 +192,8 @@ def claimed(store: Store, topics: Sequence[str]) -> Iterator[list[Log]]:
     begun: list[TopicPartition] = []
     logs = []
     try:
-        for partition in [TopicPartition(name, number) for name in topics for number in state.entry(name).partition_ids()]:
+        # Each once: who has claimed a log would wait for himself.
+        for partition in [TopicPartition(name, number) for name in dict.fromkeys(topics) for number in state.entry(name).partition_ids()]:
             begin(state, partition)
             begun.append(partition)
             log = state.log(partition)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Literal, NamedTuple
 from uuid import UUID
@@ -19,6 +20,7 @@ from tidelog.store.adopting import find_partitions, new_file, with_found_topics,
 from tidelog.store.cluster_metadata import read_cluster_metadata
 from tidelog.store.directories import bring_up_to_date, check_directories, hold_all, resolve_paths
 from tidelog.store.file_changes import write, write_next
+from tidelog.store.groups.expiring import forget_topic
 from tidelog.store.state import StoreState
 from tidelog.store.store_file import StoreFile
 from tidelog.store.topic_changes import complete
@@ -64,6 +66,7 @@ def load(
     check_directories(disk, resolved, adopt=bool(adopt))
     directories = hold_all(disk, resolved, lock_timeout_s)
     state = StoreState(directories, StoreFile(_NO_ID), settings, clock, pool, random)
+    state.forget_positions = partial(forget_topic, state)
     try:
         # Again: it may have been somebody else's a moment ago.
         _read_file(state, check_directories(disk, state.paths, adopt=bool(adopt)), adopt)

@@ -5,6 +5,7 @@ cleaned and deleted from as it would have done itself. Each log is opened by its
 order. What is deleted is removed at once: nobody of ours comes back for it.
 """
 
+import logging
 import os
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -21,16 +22,19 @@ from tidelog.config import StoreConfig
 from tidelog.disk.disk import OS, Disk
 from tidelog.disk.file_pool import SHARED, FilePool
 from tidelog.disk.names import TopicPartition, parse_partition
-from tidelog.errors import DiskFullError, LockedError, LogNotFoundError, TidelogError
+from tidelog.errors import LockedError, LogNotFoundError, TidelogError
+from tidelog.log import storage_errors
 from tidelog.log.log import Log
 from tidelog.retention import delete_old_segments
 from tidelog.retention.trimming import Trimmed, trim
 from tidelog.store.cleaner_offsets import CleanerOffsets
 from tidelog.store.cleaning_passes import map_memory
-from tidelog.store.compacting import not_compacted, why_nothing
+from tidelog.store.compacting import not_compacted, tell, why_nothing
 from tidelog.store.read_only_settings import FoundSettings
 from tidelog.store.read_only_store import ReadOnlyStore
 from tidelog.store.retaining import PartitionDeleted, RetentionFailure, RetentionResult
+
+_log = logging.getLogger("tidelog")
 
 
 class KnownLog(NamedTuple):
@@ -66,7 +70,9 @@ def retain_logs(logs: Collection[KnownLog], clock: Callable[[], int], *, pool: F
         try:
             if known.settings.left_alone is None:
                 with opened(known, clock, pool) as log:
-                    deleted += [PartitionDeleted(log.partition, *one) for one in delete_old_segments(log, clock())]
+                    for one in delete_old_segments(log, clock()):
+                        deleted.append(PartitionDeleted(log.partition, *one))
+                        _log.info("deleted from %s", deleted[-1])
         except LockedError:
             raise  # somebody has come meanwhile: it is theirs
         except TidelogError as error:
@@ -101,7 +107,7 @@ def compact_logs(
             continue
         try:
             with opened(known, clock, pool) as log:
-                found.append(_compact(log, known, config, roll=roll, drop_null_keys=drop_null_keys))
+                found.append(tell(_compact(log, known, config, roll=roll, drop_null_keys=drop_null_keys)))
         except LockedError:
             raise
         except TidelogError as error:
@@ -141,15 +147,7 @@ def _compact(log: Log, known: KnownLog, config: StoreConfig, *, roll: bool, drop
 
 def check_space(path: str, size_bytes: int, *, disk: Disk = OS) -> None:
     """Raise if so many bytes do not fit beside a path."""
-    free_bytes = disk.free_bytes(path)
-    if free_bytes < size_bytes:
-        raise DiskFullError(
-            "not enough space for what is to be written",
-            path=path,
-            expected=f"{size_bytes} bytes free",
-            found=free_bytes,
-            hint=f"{size_bytes - free_bytes} bytes are missing; nothing was changed",
-        )
+    storage_errors.check_space(disk, path, size_bytes)
 
 
 def _partitions_in(disk: Disk, home: str) -> set[TopicPartition]:

@@ -4,8 +4,9 @@ The looking for gaps goes over the part above the checkpoint only. It can be sha
 small values, so that a job on Spark lets executors walk over them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from tidelog.disk.checkpoints import read_offsets
 from tidelog.disk.disk import OS, Disk
@@ -21,6 +22,7 @@ Span = tuple[int, int, int]
 """First offset, or -1 if nobody knows, last offset, records with markers."""
 _MAX_TRIES = 100
 _WHOLE = 1 << 62
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +41,41 @@ class LogOutline:
         facts = self.facts
         expected = max(facts.cleaned_to or 0, facts.log_start_offset)
         own = [span for span in spans if span is not None and span[1] >= expected]
-        facts = replace(facts, gap_end=gap_end(_from(own, expected), expected))
+        return self._known(replace(facts, gap_end=gap_end(_from(own, expected), expected)))
+
+    def known_if_rewritten(self) -> KnownFrom:
+        """The answer where a cleaner was seen at work: it may have come up to the active segment.
+
+        Its gaps do not tell that. Below the checkpoint nobody looks for any, and there a pass that is not over yet begins.
+        """
+        return self._known(replace(self.facts, gap_end=self.facts.active_base_offset))
+
+    def _known(self, facts: PastFacts) -> KnownFrom:
         bound = compacted_to(facts)
         return known_from(facts, max((newest_ms for base, newest_ms in self.newest_ms if base < bound), default=-1))
 
 
 def look_at_past(log: LogReading) -> KnownFrom:
     """From which point on the states of a log can be told. Walks over the headers of what the cleaner has not seen."""
+
+    def look() -> KnownFrom:
+        found = outline(log, _WHOLE)
+        return found.known([span_of(piece, _disk_of(log)) for piece in found.pieces])
+
+    return settled(log, look)
+
+
+def settled_outline(log: LogReading) -> LogOutline:
+    """What the log shows at once, of segments that were all there while it was looked at."""
+    return settled(log, lambda: outline(log, _WHOLE))
+
+
+def settled(log: LogReading, look: Callable[[], T]) -> T:
+    """What a look at the files of a log gives. It is made again where a segment was swapped or removed meanwhile."""
     for attempt in range(_MAX_TRIES):
         try:
-            found = outline(log, _WHOLE)
-            return found.known([span_of(piece, _disk_of(log)) for piece in found.pieces])
+            return look()
         except FileNotFoundError:
-            # A segment was swapped or removed meanwhile.
             if attempt + 1 == _MAX_TRIES:
                 raise
             log.refresh()

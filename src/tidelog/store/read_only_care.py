@@ -28,6 +28,7 @@ class _Directories(Protocol):
 
     paths: list[str]
     config: StoreConfig
+    given_wins: bool
     _pool: FilePool
     _clock: Callable[[], int]
     _brokers: BrokerTopics
@@ -141,7 +142,7 @@ def _partitions(store: _Directories, topic: str | None) -> Iterator[tuple[TopicP
 
 
 def _settings_reader(store: _Directories) -> SettingsReader:
-    return SettingsReader(store._pool.disk, store._brokers, store.config.topic_defaults)
+    return SettingsReader(store._pool.disk, store._brokers, store.config.topic_defaults, given_wins=store.given_wins)
 
 
 def _all_partitions(topics: Mapping[str, FoundTopic]) -> list[TopicPartition]:

@@ -4,7 +4,8 @@
     __cluster_metadata-0    a broker's own: the topics' own settings; what the broker's file of properties says is nowhere in the directory
     neither                 nothing is known
 
-What is not written down is as the caller says (`config` of `tidelog.open`), or Kafka's default.
+What is not written down is as the caller says (`config` of `tidelog.open`), or Kafka's default. Who asks for one moment only, as a command
+does, may want what it says to count over what is written down (`given_wins`); never for topics that Kafka keeps for itself.
 """
 
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ from tidelog.store.cluster_metadata import DescribedTopic
 from tidelog.store.read_only_topics import FoundTopic, topic_id_of
 from tidelog.store.retaining import why_not_set
 from tidelog.store.store_file import STORE_FILE
+from tidelog.store.topic_names import INTERNAL_TOPICS
 
 
 class FoundSettings(NamedTuple):
@@ -30,15 +32,18 @@ class FoundSettings(NamedTuple):
     """Where that is from."""
     left_alone: str | None = None
     """Why its owner does nothing to it, or why it cannot be said what it would do."""
+    given: frozenset[str] = frozenset()
+    """Names of the settings that are as the caller says."""
 
 
 class SettingsReader:
     """Looks up how topics are set; a broker's log is looked at once, when it is first needed."""
 
-    def __init__(self, disk: Disk, brokers: BrokerTopics, defaults: LogConfig) -> None:
+    def __init__(self, disk: Disk, brokers: BrokerTopics, defaults: LogConfig, *, given_wins: bool = False) -> None:
         self._disk = disk
         self._brokers = brokers
         self._defaults = defaults
+        self._given_wins = given_wins
         self._described: Mapping[str, DescribedTopic] | None = None
         self._trouble = ""
 
@@ -48,26 +53,38 @@ class SettingsReader:
             return self._from_store(topic)
         described = self._broker_topics().get(topic.name)
         if described is None:
-            return FoundSettings(self._defaults, self._nothing_known())
+            return FoundSettings(self._defaults, self._nothing_known(), None, self._defaults.given)
         topic_id = topic_id_of(self._disk, topic)
         if topic_id not in (None, described.topic_id):
-            return FoundSettings(self._defaults, f"{self._nothing_known()}: {CLUSTER_METADATA} knows another topic of this name")
+            source = f"{self._nothing_known()}: {CLUSTER_METADATA} knows another topic of this name"
+            return FoundSettings(self._defaults, source, None, self._defaults.given)
         config, refused = valid_settings(described.config, self._defaults)
         left_alone = None
         if refused:
             wrong = " and ".join(f"{name}={described.config[name]}" for name in refused)
             left_alone = f"its broker has {wrong}, which cannot be here, so what it does is not known"
-        return FoundSettings(self._defaults.with_changes(config), f"{CLUSTER_METADATA}{self._given()}", left_alone)
+        over = self._laid_over(topic.name)
+        given = self._defaults.given - (config.keys() - over.keys())
+        return FoundSettings(self._defaults.with_changes({**config, **over}), f"{CLUSTER_METADATA}{self._given()}", left_alone, given)
 
     def _from_store(self, topic: FoundTopic) -> FoundSettings:
         entry = topic.entry
         assert entry is not None
         source = f"{STORE_FILE}{self._given()}"
+        written, over = entry.config or {}, self._laid_over(topic.name)
+        given = self._defaults.given - (written.keys() - over.keys())
         try:
-            config = self._defaults.with_changes(entry.config or {})
+            config = self._defaults.with_changes({**written, **over})
         except TidelogError as error:
-            return FoundSettings(self._defaults, source, f"its settings cannot be in force together: {error}")
-        return FoundSettings(config, source, None if entry.is_set else why_not_set(entry))
+            return FoundSettings(self._defaults, source, f"its settings cannot be in force together: {error}", given)
+        return FoundSettings(config, source, None if entry.is_set else why_not_set(entry), given)
+
+    def _laid_over(self, topic: str) -> Mapping[str, str]:
+        """What was given and counts, whatever is written down.
+
+        Not of topics that Kafka keeps for itself: who lets all topics be deleted by age does not mean the positions of groups.
+        """
+        return self._defaults.overrides() if self._given_wins and topic not in INTERNAL_TOPICS else {}
 
     def _broker_topics(self) -> Mapping[str, DescribedTopic]:
         if self._described is None:

@@ -24,7 +24,7 @@ from tidelog.store.groups.source import ReadOnlySource
 from tidelog.store.groups.store_groups import StoreGroups
 from tidelog.store.loading import Paths
 from tidelog.store.read_only_care import ReadOnlyCare
-from tidelog.store.read_only_settings import FoundSettings, SettingsReader
+from tidelog.store.read_only_settings import FoundSettings
 from tidelog.store.read_only_topics import FoundTopic, TopicFacts, find_topics, topic_facts
 from tidelog.store.topic import SettingDescription, TopicDescription
 from tidelog.store.topic_names import INTERNAL_TOPICS
@@ -35,11 +35,13 @@ from tidelog.store.transactions.store_transactions import ReadOnlyStoreTransacti
 class ReadOnlyStore(ReadOnlyCare, StoreGroups, ReadOnlyStoreTransactions):
     """Made by `tidelog.open(…, mode="r")`. A context manager; may be shared between threads."""
 
-    def __init__(self, paths: list[str], pool: FilePool, config: StoreConfig, clock: Callable[[], int]) -> None:
+    def __init__(self, paths: list[str], pool: FilePool, config: StoreConfig, clock: Callable[[], int], *, given_wins: bool) -> None:
         self.paths = paths
         """The directories."""
         self.config = config
         """What was given on opening: it stands for what is not written down about topics."""
+        self.given_wins = given_wins
+        """Whether it also counts over what is written down."""
         self._pool = pool
         self._clock = clock
         self._brokers = BrokerTopics(pool.disk, paths)
@@ -58,12 +60,13 @@ class ReadOnlyStore(ReadOnlyCare, StoreGroups, ReadOnlyStoreTransactions):
         config: Mapping[str, object] | StoreConfig | None = None,
         clock: Callable[[], int] | None = None,
         pool: FilePool = SHARED,
+        given_wins: bool = False,
     ) -> "ReadOnlyStore":
-        """See `tidelog.open`."""
+        """See `tidelog.open`. With `given_wins` the `config` counts over what is written down about topics: the command line's way."""
         settings = StoreConfig.of(config)
         resolved = resolve_paths(paths)
         find_topics(pool.disk, resolved)  # a directory that is missing is told now
-        return cls(resolved, pool, settings, clock or wall_clock)
+        return cls(resolved, pool, settings, clock or wall_clock, given_wins=given_wins)
 
     def find(self) -> dict[str, FoundTopic]:
         """What is there now."""
@@ -97,7 +100,7 @@ class ReadOnlyStore(ReadOnlyCare, StoreGroups, ReadOnlyStoreTransactions):
 
     def settings(self, name: str) -> FoundSettings:
         """How a topic is set, as far as can be known, and where that is from."""
-        return SettingsReader(self._pool.disk, self._brokers, self.config.topic_defaults).of(self.found_topic(name))
+        return self.settings_of(name)
 
     def log(self, topic: str, partition: int) -> ReadOnlyLog:
         """The log of a partition."""

@@ -69,6 +69,8 @@ class SinkCommitted:
     repeats: LedgerEntry | None = None
     """The commit that it would have repeated: then nothing was written."""
     opened_logs: int = 0
+    ranges: tuple[tuple[TopicPartition, int, int], ...] = ()
+    """Where it was written: offsets from one up to, not including, another, the end of the transaction too."""
 
 
 def commit_staged(
@@ -107,10 +109,12 @@ def commit_to(store: Store, commit: SinkCommit) -> SinkCommitted:
         last = last_commit(state, entry.name)
         if last is not None:
             _check_origin(state, last, entry)
+            _check_order(state, last, entry)
             if entry.batch_id <= last.batch_id:
                 return SinkCommitted(0, last)
     _make_topics(store, commit)
     partitions = sorted(commit.partitions())
+    starts = {partition: state.log(partition).log_end_offset for partition in partitions}
     records = sum(file.count for file in commit.files)
     with store.transaction(commit.transactional_id, timeout_ms=state.config.transaction_max_timeout_ms) as transaction:
         opened = transaction._open
@@ -125,7 +129,7 @@ def commit_to(store: Store, commit: SinkCommit) -> SinkCommitted:
         look_after_sinks(store, store._transactions)
     except Exception as error:  # the commit is done, and who waits for it must not be told otherwise
         _logger.warning("what sinks have written could not be compacted: %s", error)
-    return SinkCommitted(records)
+    return SinkCommitted(records, ranges=tuple((one, starts[one], state.log(one).log_end_offset) for one in partitions))
 
 
 def _blocks(disk: Disk, chosen: Sequence[tuple[StagedFile, list[Block]]]) -> Iterator[memoryview]:
@@ -142,6 +146,18 @@ def _check_origin(state: StoreState, last: LedgerEntry, entry: LedgerEntry) -> N
             expected=f"batches of query {last.origin}, up to {last.batch_id} so far",
             found=f"batch {entry.batch_id} of query {entry.origin}",
             hint="take the checkpoint that belongs to it, or another queryId",
+        )
+
+
+def _check_order(state: StoreState, last: LedgerEntry, entry: LedgerEntry) -> None:
+    """After a crash a stream repeats the last batch that it has begun, and none before it. An earlier one has been counted again."""
+    if entry.origin is not None and entry.batch_id < last.batch_id:
+        raise TransactionError(
+            f"{entry.name!r} has gone back to a batch that is long done: its checkpoint was taken back, or copied",
+            path=state.paths[0],
+            expected=f"batch {last.batch_id}, the last one, or a later one",
+            found=f"batch {entry.batch_id}",
+            hint="what is new in it would be lost; start with a new checkpoint or another queryId, and all that it brings is written",
         )
 
 

@@ -113,12 +113,17 @@ def sweep_staging(disk: Disk, data_directories: Sequence[str], now_ms: int, *, w
     return removed
 
 
-def discard_labelled(disk: Disk, data_directory: str, label: str, *, within: str | None = None) -> None:
-    """Remove all that a pipeline has left, of which no more than one attempt is under way at a time."""
+def discard_labelled(disk: Disk, data_directory: str, label: str, owner: ProcessIdentity, *, within: str | None = None) -> None:
+    """Remove what a pipeline has left, of which its owner has no more than one attempt under way at a time.
+
+    What belongs to another process that may live is left alone: its pipeline may have come by the same label.
+    """
     for path in find_staging(disk, data_directory, within=within):
         if path.startswith(f"{_place(data_directory, within)}{label}-"):
             try:
-                _discard(disk, path)
+                found = _owner(disk, path)
+                if path.endswith(GIVEN_UP) or (found is not None and (found == owner or found.is_gone)):
+                    _discard(disk, path)
             except OSError as error:
                 _logger.warning("a staging directory could not be removed: %s: %s", path, error)
 
@@ -141,14 +146,19 @@ def _place(data_directory: str, within: str | None) -> str:
 def _is_abandoned(disk: Disk, path: str, now_ms: int) -> bool:
     if path.endswith(GIVEN_UP):
         return True
-    is_gone: bool | None = None
-    with suppress(FileNotFoundError, ValueError, KeyError, TypeError):  # of one that is half made nobody can tell
-        owner = ProcessIdentity.parse(json.loads(disk.read_file(f"{path}/{OWNER_FILE}"))["owner"])
-        is_gone = None if owner is None else owner.is_gone
+    owner = _owner(disk, path)
+    is_gone = None if owner is None else owner.is_gone
     if is_gone is not None:
         return is_gone
     newest_ns = max([disk.mtime_ns(path), *(entry.mtime_ns for entry in disk.entries(path))])
     return now_ms - newest_ns // 1_000_000 > ABANDONED_MS
+
+
+def _owner(disk: Disk, path: str) -> ProcessIdentity | None:
+    """The process that a staging directory ends with; None of one that is half made, of which nobody can tell."""
+    with suppress(FileNotFoundError, ValueError, KeyError, TypeError):
+        return ProcessIdentity.parse(json.loads(disk.read_file(f"{path}/{OWNER_FILE}"))["owner"])
+    return None
 
 
 def _discard(disk: Disk, path: str) -> None:

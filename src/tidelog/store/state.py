@@ -26,6 +26,10 @@ from tidelog.store.store_file import StoreFile, TopicEntry
 from tidelog.store.uncleanable import UncleanableTable
 
 
+def _nobody(topic: str) -> None:
+    """Nobody has positions yet."""
+
+
 @dataclass(eq=False)
 class StoreState:
     """Everything of a store that changes. `lock` is held for each change of topics; logs have locks of their own."""
@@ -56,6 +60,8 @@ class StoreState:
     """How far each log was compacted."""
     position_tables: PositionTables = field(default_factory=PositionTables)
     """What was read of `__consumer_offsets`."""
+    forget_positions: Callable[[str], object] = field(default=_nobody)
+    """Takes back the positions that groups have in a topic: groups stand above topics, whose deletion asks for it."""
     lock: threading.RLock = field(default_factory=threading.RLock)
     is_closed: bool = False
     pid: int = field(default_factory=os.getpid)

@@ -3,6 +3,7 @@
 import os
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from random import Random
 from types import TracebackType
 from uuid import UUID
@@ -15,7 +16,6 @@ from tidelog.log.log import Log
 from tidelog.record.kernel.clock import wall_clock
 from tidelog.retention import AnyPolicy
 from tidelog.store import topic_changes, topic_deletion
-from tidelog.store.groups.expiring import forget_topic
 from tidelog.store.groups.source import OwnedSource
 from tidelog.store.groups.store_groups import StoreGroups
 from tidelog.store.loading import Adopt, LoadProgress, Paths, close_logs, load
@@ -68,9 +68,15 @@ class Store(StoreCare, StoreGroups, StoreTransactions):
             progress=progress,
             only=only,
         )
-        store = cls(state, policies)
         try:
-            sweep_staging(state.disk, state.paths, state.clock())
+            store = cls(state, policies)
+        except BaseException:  # a clock that is none, say: nobody else would give the directories back
+            state.is_closed = True
+            with suppress(TidelogError):  # the first error is the one to tell
+                close_logs(state)
+            raise
+        try:
+            sweep_staging(state.disk, state.paths, wall_clock())  # by the times of files, whatever clock the records have
             store._transactions.finish_all()
             if background:
                 store.scheduler.start()
@@ -128,10 +134,7 @@ class Store(StoreCare, StoreGroups, StoreTransactions):
 
         Its directories are renamed at once, and removed after `file.delete.delay.ms`.
         """
-        self._state.entry(name)
-        forget_topic(self._state, name)  # a crash in between takes groups back to the beginning, not past what a new topic begins with
         topic_deletion.delete(self._state, name)
-        forget_topic(self._state, name)
 
     def log(self, topic: str, partition: int) -> Log:
         """The log of a partition."""

@@ -8,6 +8,7 @@ A creation that fails is undone. Deletion is in `topic_deletion`.
 """
 
 import contextlib
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from uuid import UUID
@@ -23,6 +24,8 @@ from tidelog.store.state import StoreState
 from tidelog.store.store_file import MAX_PARTITIONS, StoreFile, TopicEntry
 from tidelog.store.topic_deletion import forget_offsets, settle_deleted, strike_out
 from tidelog.store.topic_names import check_name, check_new_name, check_topic_id, new_topic_id
+
+_logger = logging.getLogger(__name__)
 
 
 def create(
@@ -49,13 +52,14 @@ def create(
         entry = new_entry(state, name, partitions, config, topic_id)
         settle_deleted(state)  # an older topic of this name may still have its directories
         check_free(state, name)
-        write(state, with_topic(state.file, name, entry))
         try:
+            write(state, with_topic(state.file, name, entry))
             complete(state, name)
         except BaseException:  # an interrupt too: who was told of no topic must find none
-            with contextlib.suppress(StorageError):  # the first error is the one to tell
-                strike_out(state, name, state.clock())
-                settle_deleted(state)
+            if name in state.file.topics:
+                with contextlib.suppress(StorageError):  # the first error is the one to tell
+                    strike_out(state, name, state.clock())
+                    settle_deleted(state, keep_positions=True)  # which are of another store's topic, if there are any
             raise
 
 
@@ -98,13 +102,30 @@ def complete(state: StoreState, name: str) -> None:
     """Make the directories of a topic that are not there yet."""
     entry = state.file.topics[name]
     for partition in (TopicPartition(name, number) for number in entry.partition_ids()):
-        if partition not in state.homes:
-            forget_offsets(state, partition)
-            state.homes[partition] = emptiest(state)
-        if partition not in state.logs:
+        if partition in state.logs:
+            continue
+        try:
             state.raise_failure(partition)
+            if partition not in state.homes:
+                forget_offsets(state, partition)
+                state.homes[partition] = emptiest(state)
             state.logs[partition] = state.open_log(partition, entry)
+        except TidelogError as error:
+            # Where partitions are made one by one, one that is damaged or missing stops none of the others: who asks for it is told.
+            if not entry.is_lazy or not (error is state.failures.get(partition) or _has_directory(state, partition)):
+                raise
+            state.failures[partition] = error
+            _logger.warning("partition %s could not be opened: %s", partition, error)
     write(state, with_topic(state.file, name, replace(entry, is_incomplete=False)))
+
+
+def _has_directory(state: StoreState, partition: TopicPartition) -> bool:
+    """Whether it was made already. Otherwise the topic is not complete."""
+    home = state.homes.get(partition)
+    try:
+        return home is not None and str(partition) in state.disk.names(home.path)
+    except OSError:
+        return False
 
 
 def with_topic(file: StoreFile, name: str, entry: TopicEntry) -> StoreFile:

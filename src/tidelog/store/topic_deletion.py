@@ -1,7 +1,7 @@
 """Delete topics, so that a crash at any point leaves the topic, or what opening finishes.
 
     struck out, with the suffix that its directories get
-    directories renamed, and that written down: what has the old name from here on is not the topic's
+    directories renamed, the positions of groups taken back, and that written down: what has the old name from here on is not the topic's
     directories removed, when it is time, and the topic forgotten
 
 A deletion is done when it is written down; what is left to rename or remove then is tried again later.
@@ -46,36 +46,57 @@ def strike_out(state: StoreState, name: str, due_ms: int) -> None:
     topics = {topic: entry for topic, entry in state.file.topics.items() if topic != name}
     try:
         write(state, replace(state.file, topics=topics, deleted=(*state.file.deleted, gone)))
-    except StorageError as error:
+    except BaseException as error:  # an interrupt too
         if state.is_in_doubt:
             _stop(state, name, error)
+        elif name not in state.file.topics:
+            _close_logs(state, name)  # the interrupt came right behind it: it is written down
         raise
     _close_logs(state, name)
 
 
-def _stop(state: StoreState, name: str, error: StorageError) -> None:
+def _stop(state: StoreState, name: str, error: BaseException) -> None:
     """Nobody knows whether the file has the topic or not: nothing may be appended that would be gone with it."""
     for number in state.file.topics[name].partition_ids():
         failure = LogFailedError(
-            f"deleting the topic has failed half-way: {error}", path=state.paths[0], hint="delete it again, or close the store and open it"
+            f"deleting the topic has failed half-way: {str(error) or type(error).__name__}",
+            path=state.paths[0],
+            hint="delete it again, or close the store and open it",
         )
         state.failures[TopicPartition(name, number)] = failure
     _close_logs(state, name)
 
 
 def _close_logs(state: StoreState, name: str) -> None:
+    first: BaseException | None = None
     for partition in [partition for partition in state.logs if partition.topic == name]:
-        with contextlib.suppress(StorageError):  # what could not be flushed is of no use any more
-            state.logs.pop(partition).close()
+        log = state.logs.pop(partition)
+        try:
+            log.close()
+        except StorageError:
+            pass  # what could not be flushed is of no use any more
+        except BaseException as error:  # an interrupt: nothing may be appended to this one, nor to the others
+            first = first or error
+            with contextlib.suppress(Exception):
+                log.close()
+    if first is not None:
+        raise first
 
 
-def settle_deleted(state: StoreState) -> None:
-    """Rename the directories of topics that are gone, those that are not renamed yet."""
+def settle_deleted(state: StoreState, *, keep_positions: bool = False) -> None:
+    """Rename the directories of topics that are gone, those that are not renamed yet, and take back the positions in them.
+
+    Not before the deletion is decided, which may fail; and before it is written down as done, so that a crash in between does it again: a
+    group must not begin in a new topic of the name where it was in the old one. With `keep_positions` it is about a topic that never was.
+    """
     if all(gone.is_renamed for gone in state.file.deleted):
         return
     for gone in state.file.deleted:
         if not gone.is_renamed:
+            _close_logs(state, gone.topic)  # an interrupt may have come before
             _rename(state, gone)
+            if not keep_positions:
+                state.forget_positions(gone.topic)
     write(state, replace(state.file, deleted=tuple(replace(gone, is_renamed=True) for gone in state.file.deleted)))
 
 
@@ -120,6 +141,7 @@ def remove_due(state: StoreState) -> int:
             try:
                 _remove(state, gone)
                 removed.append(gone)
+                _logger.info("removed the directories of topic %s, which was deleted", gone.topic)
             except OSError as error:
                 first = first or storage_error(error, state.paths[0], f"removing the directories of {gone.topic} failed")
         if removed:

@@ -1,6 +1,7 @@
 """Records that a writer has gathered for one partition, and what those who hold a handle of one of them are told."""
 
 import asyncio
+import logging
 import threading
 from bisect import bisect_right
 from collections import deque
@@ -10,6 +11,8 @@ from typing import Any, NamedTuple
 
 from tidelog.record.kernel.gathering import RowBatch
 from tidelog.record.record_metadata import RecordMetadata
+
+_logger = logging.getLogger(__name__)
 
 Row = tuple[bytes | None, bytes | None, Any, int]
 """Key, value, headers, timestamp."""
@@ -65,10 +68,16 @@ class WriteBatch(RowBatch):
             self._call_back()
 
     def _call_back(self) -> None:
-        """Each is called once, whoever comes first."""
-        with suppress(IndexError):
-            while True:
-                self._callbacks.popleft()()
+        """Each is called once, whoever comes first. What one of them raises is not for the thread that finds out, which has more to do."""
+        while True:
+            try:
+                callback = self._callbacks.popleft()
+            except IndexError:
+                return
+            try:
+                callback()
+            except Exception:
+                _logger.exception("who waited for a record could not be told")
 
     def disown(self, outcomes: list[Outcome]) -> None:
         """In a forked child: nobody here will learn what becomes of it. Locks may be held by threads that do not exist here."""
@@ -99,7 +108,7 @@ class WriteBatch(RowBatch):
             woken = loop.create_future()
 
             def wake() -> None:
-                if not loop.is_closed():
+                with suppress(RuntimeError):  # the loop is closed, perhaps this moment: nobody waits there any more
                     loop.call_soon_threadsafe(_set, woken)
 
             self.when_done(wake)

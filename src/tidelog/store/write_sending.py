@@ -63,6 +63,13 @@ class PartitionSender:
 
     def send(self, batches: Sequence[WriteBatch]) -> BaseException | None:
         """Append the records of these batches, in order, and give each its outcomes: the first error, if there was one."""
+        try:
+            return self._send(batches)
+        except BaseException:  # whatever it is: they may be in the log, and what comes next must not be taken for them
+            self._renew()
+            raise
+
+    def _send(self, batches: Sequence[WriteBatch]) -> BaseException | None:
         rows: list[Row] = []
         for batch in batches:
             rows += batch.rows

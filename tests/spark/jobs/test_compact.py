@@ -1,15 +1,18 @@
 """`jobs.compact` on a real session: the bytes of the local cleaner, in as many tasks as there are pieces."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.support.job_topics import copied, files_of, make_topic
 from tests.support.logs import TIME
+from tidelog.disk.names import TopicPartition
 from tidelog.errors import DamagedLogError, LockedError
 from tidelog.record import walk_headers
 from tidelog.spark import jobs
+from tidelog.spark.jobs import compact_job, running
+from tidelog.store.compacting_in_parts import compact_in_parts
 from tidelog.store.store import Store
 
 if TYPE_CHECKING:
@@ -77,3 +80,33 @@ def test_a_base_offset_that_is_damaged_is_told_and_nothing_is_changed(spark: "Sp
     result = jobs.compact(spark, tmp_path / "store", now_ms=LATER, piece_bytes=1500)
     assert [type(failure.error) for failure in result.failures] == [DamagedLogError]
     assert {file.name: file.read_bytes() for file in path.parent.glob("*.log")} == before
+
+
+def test_only_topics_that_were_chosen_are_opened_and_counted(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A share of all logs of the store would be too large to cut those that were chosen. One named twice is chosen once."""
+    make_topic(tmp_path / "store", partitions=2, batches=40)
+    make_topic(tmp_path / "store", "other", batches=40, seed=3)
+    opened: list[set[TopicPartition]] = []
+    totals: list[tuple[int, int]] = []
+
+    def compact(store: Store, *rest: Any, **options: Any) -> Any:
+        opened.append(set(store._state.logs))
+        return compact_in_parts(store, *rest, **options)
+
+    def fair_share(total_bytes: int, workers: int, task_bytes: int) -> int:
+        totals.append((total_bytes, task_bytes))
+        return running.fair_share(total_bytes, workers, task_bytes)
+
+    monkeypatch.setattr(compact_job, "compact_in_parts", compact)
+    monkeypatch.setattr(compact_job, "fair_share", fair_share)
+    size_bytes = sum(path.stat().st_size for path in (tmp_path / "store").glob("tide-*/*.log"))
+    result = jobs.compact(spark, tmp_path / "store", ["tide", "tide"], roll=True, now_ms=LATER)
+    chosen = {TopicPartition("tide", 0), TopicPartition("tide", 1)}
+    assert opened == [chosen]
+    assert [total for total, _ in totals] == [size_bytes]
+    assert [one.partition for one in result.compacted] == sorted(chosen)
+    with Store.open(tmp_path / "store", background=False) as store:  # as it is after a crash: all are open
+        assert compact_job.bytes_to_compact(store, ["other"]) == store.log("other", 0).size_bytes
+        assert compact_job.bytes_to_compact(store, None) == sum(log.size_bytes for log in store._state.logs.values())

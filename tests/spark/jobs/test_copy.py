@@ -33,6 +33,7 @@ from tidelog.log.log import Log
 from tidelog.record import BatchSettings, Compression, NewBatch
 from tidelog.spark import jobs
 from tidelog.spark.jobs.local_tasks import LocalTasks
+from tidelog.spark.jobs.topic_plan import topic_names
 from tidelog.store.store import Store
 from tidelog.store.store_file import read_store_file
 
@@ -362,3 +363,11 @@ def test_partitions_that_kafka_has_written(tmp_path: Path) -> None:
             shutil.rmtree(tmp_path / name)
         done += 1
     assert done > 80
+
+
+def test_a_topic_that_is_named_twice_is_copied_once(tmp_path: Path) -> None:
+    make_topic(tmp_path / "store", partitions=2, batches=20)
+    result = copy_here(tmp_path / "store", tmp_path / "copy", ["tide", "tide"])
+    assert [one.partition for one in result.partitions] == [TopicPartition("tide", 0), TopicPartition("tide", 1)]
+    assert rows_of(tmp_path / "copy") == rows_of(tmp_path / "store")
+    assert topic_names(["tide", "other", "tide"]) == ["tide", "other"]

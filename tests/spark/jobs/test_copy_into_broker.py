@@ -1,5 +1,6 @@
 """`jobs.copy(into_broker=True)` and kills, without a broker: its directory is one that a broker has left. `interop` starts one."""
 
+import errno
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from tests.spark.jobs.moving import copy_here, findings, kill_at, rows_of
 from tests.support.golden import GOLDEN
 from tests.support.job_topics import files_of, make_topic
 from tidelog.disk.checkpoints import read_offsets
-from tidelog.disk.disk import OS
+from tidelog.disk.disk import OS, Disk
 from tidelog.disk.log_directory import LogDirectory
 from tidelog.disk.names import (
     CLEAN_SHUTDOWN,
@@ -20,7 +21,7 @@ from tidelog.disk.names import (
     TopicPartition,
 )
 from tidelog.disk.partition_metadata import read_metadata
-from tidelog.errors import InconsistentTopicIdError, LockedError, NotAStoreError, UnknownTopicError
+from tidelog.errors import InconsistentTopicIdError, LockedError, NotAStoreError, StorageError, UnknownTopicError
 from tidelog.spark.jobs.into_broker_job import COPIED_IN
 from tidelog.store.cluster_metadata import read_cluster_metadata
 
@@ -106,7 +107,7 @@ def test_what_cannot_be_is_refused(broker: Path, store: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("ending", "count"),
-    [("-built", 1), ("-built", 2), (f"{RECOVERY_POINT_CHECKPOINT}.tmp", 1), (f"{CLEAN_SHUTDOWN}.tmp", 1)],
+    [("-built", 1), ("-built", 2), ("-delete", 1), ("-delete", 3), (f"{RECOVERY_POINT_CHECKPOINT}.tmp", 1), (f"{CLEAN_SHUTDOWN}.tmp", 1)],
 )
 def test_a_copy_into_a_broker_that_was_killed_can_be_done_again(ending: str, count: int, broker: Path, store: Path, tmp_path: Path) -> None:
     kill_at("into_broker", store, broker, ending=ending, count=count)
@@ -125,6 +126,64 @@ def test_what_a_broker_has_appended_to_a_copy_that_was_cut_off_is_not_lost(broke
     segment.write_bytes(segment.read_bytes() + b"appended")
     with pytest.raises(NotAStoreError, match="the broker has data"):
         copy_here(store, broker, ["emails"], into_broker=True)
+
+
+class OtherFileSystem:
+    """The broker's directory is a mount point: nothing is renamed into it, and only so many renames within it succeed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, broker: Path, most: int = 1 << 30) -> None:
+        self.inside, self.most = f"{broker}/", most
+        self.rename = OS.rename
+        monkeypatch.setattr(Disk, "rename", lambda _, source, target: self(source, target))
+
+    def __call__(self, source: str, target: str) -> None:
+        if source.startswith(self.inside) != target.startswith(self.inside):
+            raise OSError(errno.EXDEV, "Invalid cross-device link", source, None, target)
+        if "/emails-" in target and source.startswith(self.inside) and source.endswith("-delete"):
+            self.most -= 1
+            if self.most == -1:
+                raise OSError(errno.EIO, "Input/output error", source)
+        self.rename(source, target)
+
+
+def test_a_data_directory_may_be_a_mount_point(broker: Path, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    OtherFileSystem(monkeypatch, broker)
+    copy_here(store, broker, ["emails"], into_broker=True)
+    monkeypatch.undo()
+    is_copied(broker, store)
+    assert not list(broker.glob("emails-*-delete"))
+
+
+@pytest.mark.parametrize("most", [0, 1, 2])
+def test_what_cannot_be_put_in_place_is_undone(most: int, broker: Path, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = files_of(broker)
+    OtherFileSystem(monkeypatch, broker, most)
+    with pytest.raises(StorageError, match="running it again is safe"):
+        copy_here(store, broker, ["emails"], into_broker=True)
+    monkeypatch.undo()
+    assert files_of(broker) == before
+    copy_here(store, broker, ["emails"], into_broker=True)
+    is_copied(broker, store)
+
+
+def test_what_brokers_have_set_aside_themselves_is_left(broker: Path, store: Path) -> None:
+    theirs = broker / f"emails-0.{'ab' * 16}-delete"
+    theirs.mkdir()
+    copy_here(store, broker, ["emails"], into_broker=True)
+    assert theirs.exists()
+
+
+def test_partitions_of_other_brokers_are_refused(broker: Path, store: Path) -> None:
+    properties = broker / "meta.properties"
+    text = properties.read_text()
+    properties.write_text(text.replace("node.id=1", "node.id=2"))
+    before = files_of(broker)
+    with pytest.raises(UnknownTopicError, match="emails-0 is not assigned to this broker: expected a directory of broker 1, found that of"):
+        copy_here(store, broker, ["emails"], into_broker=True)
+    properties.write_text(text.replace("node.id=1", ""))
+    with pytest.raises(NotAStoreError, match=r"expected node\.id"):
+        copy_here(store, broker, ["emails"], into_broker=True)
+    assert {name for name, content in files_of(broker).items() if before[name] != content} == {"meta.properties"}
 
 
 @pytest.mark.parametrize(("ending", "count"), [(".log", 2), ("/store", 1)])

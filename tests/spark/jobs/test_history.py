@@ -1,5 +1,6 @@
 """`jobs.history`: versions with the times between which they held, which say at every time what the table says."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from tests.support.keyed_topics import alive, make_keyed, state
 from tests.support.logs import TIME
 from tidelog import Time
 from tidelog.errors import InvalidConfigError, UnknownPastError
+from tidelog.log.positions import EARLIEST, LATEST
 from tidelog.spark import jobs
 from tidelog.spark.jobs.history_job import plan_history
 from tidelog.spark.jobs.keyed_frame import rows_of
@@ -115,6 +117,18 @@ def test_a_history_that_was_compacted_away(tmp_path: Path) -> None:
     left = local_rows(tmp_path, allow_incomplete=True)
     assert {row["is_complete"] for row in left} == {False}
     assert len(left) < len(versions)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [{0: Time(TIME)}, {"tide": {0: datetime(2026, 1, 31, tzinfo=UTC)}}, {0: LATEST}, LATEST, EARLIEST, True, "now"],
+    ids=lambda start: repr(start)[:20],
+)
+def test_a_start_that_is_no_offset_is_not_passed_over(start: Any, tmp_path: Path) -> None:
+    make_keyed(tmp_path, batches=2)
+    with pytest.raises(InvalidConfigError, match="start: expected an offset, offsets by partition, or one Time or datetime"):
+        local_rows(tmp_path, start=start)
+    assert local_rows(tmp_path, start=datetime.fromtimestamp(TIME / 1000, UTC)) == local_rows(tmp_path, start=Time(TIME))
 
 
 def test_keys_are_bytes(spark: "SparkSession", tmp_path: Path) -> None:

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.logs import TIME
+from tidelog.disk.names import TopicPartition
 from tidelog.errors import InvalidConfigError, LockedError, TidelogError, UnknownTopicError
 from tidelog.record.kernel.hashing import partition_for_key
 from tidelog.record.kernel.record import Record
 from tidelog.spark import jobs
+from tidelog.spark.jobs import ingest_job
 from tidelog.spark.jobs.ingest_job import WHOLE_ROW
+from tidelog.spark.jobs.ingest_outcome import ends_of
 from tidelog.store.read_only_store import ReadOnlyStore
 from tidelog.store.store import Store
 
@@ -77,6 +80,24 @@ def test_a_run_that_is_made_again_appends_nothing(spark: "SparkSession", tmp_pat
     )
     assert len(again.ranges) > 0
     assert json.loads(records(tmp_path, "left")[-1].value or b"")["side"] == "left"
+
+
+def test_a_repetition_is_known_whoever_writes_meanwhile(spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the ledger, and not by what has grown."""
+    frame = spark.createDataFrame([(b"k", b"v")], "key binary, value binary")
+    assert not jobs.ingest(spark, frame, tmp_path, "tide", transactional_id="load").was_there_already
+
+    def busy(directory: str) -> dict[TopicPartition, int]:
+        found = ends_of(directory)
+        with Store.open(directory, background=False) as store:
+            store.topic("tide").append(b"of somebody else")
+        return found
+
+    monkeypatch.setattr(ingest_job, "ends_of", busy)
+    again = jobs.ingest(spark, frame, tmp_path, "tide", transactional_id="load")
+    assert (again.records, again.ranges, again.was_there_already) == (1, (), True)
+    with pytest.raises(TidelogError, match="it may have been committed: look before you run it again"):
+        jobs.ingest(spark, frame.selectExpr("raise_error('broken') as value"), tmp_path, "tide")
 
 
 def test_what_is_refused(spark: "SparkSession", tmp_path: Path) -> None:

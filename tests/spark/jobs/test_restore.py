@@ -2,7 +2,7 @@
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,10 +12,16 @@ from tests.support.golden import GOLDEN
 from tests.support.golden_partitions import golden_cases
 from tests.support.job_topics import copied, files_of, make_topic
 from tests.support.logs import TIME
+from tidelog.disk.disk import OS
 from tidelog.disk.names import CLEAN_SHUTDOWN, TopicPartition
 from tidelog.errors import DamagedLogError, NotAStoreError, TidelogError, UnknownTopicError
+from tidelog.inspection.repair_files import look_at
 from tidelog.log.log import Log
 from tidelog.spark import jobs
+from tidelog.spark.jobs.local_tasks import LocalTasks
+from tidelog.spark.jobs.restore_job import run_restore
+from tidelog.store.backup_times import first_at_time
+from tidelog.store.copy_plan import UntilPoint
 from tidelog.store.store import Store
 
 if TYPE_CHECKING:
@@ -123,10 +129,89 @@ def test_to_a_point_in_time(spark: "SparkSession", tmp_path: Path) -> None:
     assert {len(rows) for rows in rows_of(tmp_path / "restored").values()} == {7}
     some = jobs.restore(spark, tmp_path / "store", tmp_path / "some", topics="other", until={"other-0": 3})
     assert [(one.partition, one.records) for one in some.partitions] == [(TopicPartition("other", 0), 3)]
+    planned = jobs.restore(spark, tmp_path / "store", tmp_path / "none", until={"other-0": 3}, dry_run=True)
+    assert [(row.topic, row.outcome, row.to_offset) for row in planned.details.collect()] == [
+        ("other", "planned", 3),
+        ("tide", "planned", None),
+    ]
+    assert planned.dry_run
+    assert not (tmp_path / "none").exists()
     with pytest.raises(UnknownTopicError):
         jobs.restore(spark, tmp_path / "store", tmp_path / "none", topics="no such")
     with pytest.raises(NotAStoreError, match="not empty"):
         jobs.restore(spark, tmp_path / "store", tmp_path / "some")
+
+
+def damaged_backup(tmp_path: Path) -> tuple[Path, int]:
+    """One that was closed in order, of four segments, with a bad byte in the last: it cannot be opened. And the damaged batch's offset."""
+    with Store.open(tmp_path / "store", background=False, clock=lambda: TIME) as store:
+        topic = store.create_topic("tide", config={"internal.segment.bytes": 1000})
+        for number in range(60):
+            topic.append(b"%d" % number, timestamp_ms=TIME + number)
+    backup = copied(tmp_path / "store", tmp_path / "backup")
+    last = segments(backup)[-1]
+    assert len(segments(backup)) >= 4
+    data = bytearray(last.read_bytes())
+    data[-1] ^= 255
+    last.write_bytes(data)
+    return backup, 59
+
+
+@pytest.mark.leaves
+@pytest.mark.parametrize("damage", ["refuse", "cut"])
+@pytest.mark.parametrize("until", [{"tide-0": 7}, tidelog.Time(TIME + 7), tidelog.Time(TIME + 58)])
+def test_to_a_point_before_damage(until: Any, damage: str, tmp_path: Path) -> None:
+    """Whether that is known needs no log that can be opened, and nothing is missing below it."""
+    backup, bad = damaged_backup(tmp_path)
+    with pytest.raises(DamagedLogError), tidelog.open(backup, mode="r") as store:
+        store.log("tide", 0)
+    result = restore_here(backup, tmp_path / "restored", until=until, damage=damage)
+    end = 7 if isinstance(until, dict) else until.ms - TIME
+    assert end < bad
+    assert (result.partitions[0].to_offset, result.partitions[0].cuts) == (end, ())
+    assert [row[0] for row in rows_of(tmp_path / "restored")[TIDE]] == list(range(end))
+    assert findings(tmp_path / "restored") == []
+
+
+@pytest.mark.leaves
+def test_to_a_point_behind_damage(tmp_path: Path) -> None:
+    """All that lies before it is older, and what is behind it does not come back."""
+    backup, bad = damaged_backup(tmp_path)
+    result = restore_here(backup, tmp_path / "restored", until=tidelog.Time(TIME + 59), damage="cut")
+    assert (result.partitions[0].to_offset, len(result.partitions[0].cuts)) == (bad, 1)
+    path = segments(backup)[0]
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 255
+    path.write_bytes(data)
+    with pytest.raises(DamagedLogError, match='damage="cut"'):
+        restore_here(backup, tmp_path / "refused", until=tidelog.Time(TIME + 50))
+    cut = restore_here(backup, tmp_path / "cut", until=tidelog.Time(TIME + 50), damage="cut").partitions[0]
+    assert cut.to_offset == int(segments(backup)[1].stem) - 1
+    files = look_at(OS, str(path.parent), lambda *_: 0)
+    assert first_at_time(str(path.parent), files, TIME + 50, 0) is None
+    assert first_at_time(str(path.parent), files, TIME + 3, 0) == 3
+    assert first_at_time(str(path.parent), files, TIME + 3, 5) == 5  # what lies before the start of the log is not there
+
+
+def test_a_dry_run_tells_and_makes_nothing(tmp_path: Path) -> None:
+    make_topic(tmp_path / "store", partitions=2, batches=150)
+    (tmp_path / "store" / "tide-0" / "00000000000000000001.index").write_bytes(b"left over")
+    before = files_of(tmp_path)
+    tasks = LocalTasks("restore")
+    target = str(tmp_path / "restored")
+    result = run_restore(tasks, tmp_path / "store", target, ["tide", "tide"], UntilPoint.of({"tide-1": 70}), dry_run=True)
+    assert (result.dry_run, result.partitions, result.stages) == (True, (), ())
+    assert [(plan.partition.partition, plan.log_start_offset, plan.why) for plan in result.plans] == [
+        (0, 0, "all that is sound"),
+        (1, 0, "as asked for"),
+    ]
+    assert result.plans[1].end_offset == 70
+    lines = str(result).splitlines()
+    assert lines[0].startswith("tide-0: offsets 0 to its end (all that is sound)")
+    assert "00000000000000000001.index: left out" in lines[1]
+    assert lines[-1] == f"would be restored to {target}"
+    assert files_of(tmp_path) == before
+    (tmp_path / "store" / "tide-0" / "00000000000000000001.index").unlink()
 
 
 def test_a_backup_of_several_directories(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from tests.support.batches import message
 from tests.support.cleaning import (
     DELETE_RETENTION_MS,
     LeftBatch,
+    a_map,
     bases,
     clean,
     fill,
@@ -329,3 +330,18 @@ def test_times_of_what_is_kept_are_what_they_were(tmp_path: Path) -> None:
         assert [record.offset for record in after] == list(range(13, 20))
         for record in after:
             assert (record.timestamp_ms, record.headers) == (before[record.offset].timestamp_ms, before[record.offset].headers)
+
+
+def test_the_largest_timestamp_of_a_segment_whose_index_is_full(tmp_path: Path) -> None:
+    """Rolled segments may have more entries than the settings of today allow for. The last slot of the time index is for the largest."""
+    with open_compacted(tmp_path, {"index.interval.bytes": 0, "segment.index.bytes": 1200}) as log:
+        for number in range(40):
+            log.append(keyed(f"k{number}=v", timestamp_ms=TIME + number))
+        log.roll()
+        small = plan(log)._replace(config=log.config.with_changes({"segment.index.bytes": 48}))
+        clean_log(log, small, a_map(), TIME)
+        (segment, _) = log.segments
+        assert len(left(log)) == 40
+        assert segment.time_index.entries == 4
+        assert segment.max_timestamp == (TIME + 39, 39)
+        assert log.offset_for_time(TIME + 39) == (39, TIME + 39)

@@ -11,10 +11,19 @@ import pytest
 from tests.support.batches import with_crc
 from tests.support.cleaning import a_map, bases, clean, fill, keyed, left, names, open_compacted, plan
 from tests.support.faulty_disk import FaultyDisk
-from tests.support.logs import QuietDisk, check_log, files_of, follower_batches
+from tests.support.logs import TIME, QuietDisk, check_log, copy_home, files_of, follower_batches
 from tidelog.compaction.cleaning import Hooks, clean_log
-from tidelog.errors import ChecksumError, CleaningAbortedError, CorruptBatchError, DiskFullError, InvalidRecordError, StorageError
+from tidelog.errors import (
+    ChecksumError,
+    CleaningAbortedError,
+    CorruptBatchError,
+    DiskFullError,
+    InvalidRecordError,
+    LogFailedError,
+    StorageError,
+)
 from tidelog.log.log import Log
+from tidelog.log.maintenance import Maintenance
 from tidelog.record import Compression
 
 
@@ -204,3 +213,53 @@ def test_left_over_files_of_an_earlier_pass_are_overwritten(tmp_path: Path) -> N
         clean(log)
         assert left(log) == ["1:a=2", "2:b=1"]
         assert no_cleaned_files(log)
+
+
+def test_what_an_earlier_pass_left_does_not_undo_a_later_swap(tmp_path: Path) -> None:
+    """A `.cleaned` file that could not be removed, of a segment that is in another group by now, lies below a swap. The power goes when the
+    old segments are gone by name: a load would take the swap for not complete, and remove it."""
+    disk = FaultyDisk(QuietDisk())
+    with open_compacted(tmp_path / "a", {"internal.segment.bytes": 150}, disk=disk) as log:
+        fill(log, "a=1", "|", "b=1", "|", "c=1", "|")
+        ungrouped = plan(log)._replace(config=log.config.with_changes({"internal.segment.bytes": 90}))
+        disk.fail(1, kind="create", on=f"{1:020}.index.cleaned")
+        disk.fail(1, kind="remove", on=f"{1:020}.log.cleaned", until_healed=True)
+        with pytest.raises(StorageError):
+            clean_log(log, ungrouped, a_map(), TIME)
+        disk.heal()
+        assert f"{1:020}.log.cleaned" in names(log)
+        disk.run(1, lambda: copy_home(log, tmp_path / "killed"), kind="rename", on=f"{2:020}.log")
+        clean(log)
+        assert bases(log) == [0, 2, 3]
+        assert no_cleaned_files(log)
+    with open_compacted(tmp_path / "killed", last_shutdown_clean=False) as log:
+        assert left(log) == ["0:a=1", "1:b=1", "2:c=1"]
+
+
+def test_a_newer_value_is_durable_before_an_older_one_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where flushing is weakened, the segment with the newer one may not be on disk yet: a power cut would take both."""
+    monkeypatch.setattr(Maintenance, "flush_in_background", lambda self, offset: None)  # it may come to that as late as it likes
+    disk = FaultyDisk(QuietDisk())
+    with open_compacted(tmp_path, {"flush.messages": 2**63 - 1}, disk=disk) as log:
+        fill(log, "a=1", "|")
+        log.flush()
+        fill(log, "a=2", "|", "b=1")
+        mark = len(disk.calls)
+        clean(log, dry_run=True)
+        assert ("sync", log.segments[1].path_of(".log")) not in disk.calls[mark:]
+        clean(log)
+        calls = disk.calls[mark:]
+        swapped = next(place for place, call in enumerate(calls) if call.kind == "rename" and call.path.endswith(".swap"))
+        assert ("sync", f"{log.directory}/{1:020}.log") in calls[:swapped]
+
+
+def test_a_sync_before_the_swap_that_fails_leaves_the_old_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Maintenance, "flush_in_background", lambda self, offset: None)
+    disk = FaultyDisk(QuietDisk())
+    with open_compacted(tmp_path, {"flush.messages": 2**63 - 1}, disk=disk) as log:
+        fill(log, "a=1", "|", "a=2", "|")
+        disk.fail(1, kind="sync", on=f"{1:020}.log")
+        with pytest.raises(LogFailedError):
+            clean(log)
+        assert no_cleaned_files(log)
+        assert left(log) == ["0:a=1", "1:a=2"]

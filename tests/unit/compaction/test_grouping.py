@@ -1,7 +1,8 @@
 """Which segments become one."""
 
-from tidelog.compaction.grouping import MAX_RELATIVE_OFFSET, SegmentSizes, group_segments
+from tidelog.compaction.grouping import SegmentSizes, group_segments
 from tidelog.config import LogConfig
+from tidelog.log.roll import MAX_RELATIVE_OFFSET
 
 CONFIG = LogConfig.of({"internal.segment.bytes": 100, "segment.index.bytes": 40})
 

@@ -10,31 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support import cleaning_replay
 from tests.support.cleaning import bases, clean, fill, keyed, left, open_compacted, plan
-from tests.support.cleaning_replay import CleaningReplay, meaning_differences
+from tests.support.cleaning_replay import meaning_differences
 from tests.support.compacted import appends, compacted_topic, do, passes, pauses, transactions
 from tests.support.golden_partitions import file_differences, golden_cases
-from tests.support.in_parts import SECRET, TasksHere, clean_parted
+from tests.support.in_parts import SECRET, PartedReplay, TasksHere, clean_parted
 from tests.support.producers import end_of_txn
 from tidelog.compaction.cleaning import CleanedLog
 from tidelog.compaction.parts_cleaning import clean_in_parts
 from tidelog.compaction.parts_outcome import NotInParts
 from tidelog.compaction.plan import plan_cleaning
+from tidelog.disk.disk import Disk
 from tidelog.errors import CorruptBatchError, NullKeysError
 from tidelog.log.log import Log
 from tidelog.log.segment_piece import pack
 
 LEAVES = {"overdue": "timestamp-1970"}
-NOT_COUNTED = ("map_bytes_read", "map_messages_read", "buffer_utilization")
-"""Of pieces that are read whole, not only as far as a map goes."""
-
-
-class PartedReplay(CleaningReplay):
-    """Rounds in parts. Only what a map would have counted is not compared."""
-
-    def _compare(self, label: str, expected: Any, answer: dict[str, Any]) -> None:
-        super()._compare(label, expected, {name: value for name, value in answer.items() if name not in NOT_COUNTED})
 
 
 @pytest.mark.parametrize(
@@ -46,26 +37,16 @@ class PartedReplay(CleaningReplay):
     ],
 )
 @pytest.mark.parametrize("sizes", [(1, 1), (400, 1), (400, 900), (1 << 20, 1 << 20)], ids=["batches", "pieces", "some", "whole"])
-def test_same_rounds_as_kafkas_cleaner(folder: Path, sizes: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rounds = 0
-
-    def in_parts(log: Log, plan: Any, *_: Any, drop_null_keys: bool) -> CleanedLog:
-        nonlocal rounds
-        rounds += 1
-        return clean_parted(
-            log, plan, tmp_path / f"staging-{rounds}", piece_bytes=sizes[0], task_bytes=sizes[1], drop_null_keys=drop_null_keys
-        )
-
-    monkeypatch.setattr(cleaning_replay, "clean_log", in_parts)
+def test_same_rounds_as_kafkas_cleaner(folder: Path, sizes: tuple[int, int], tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
-    replay = PartedReplay(folder, tmp_path / "log")
+    replay = PartedReplay(folder, tmp_path / "log", piece_bytes=sizes[0], task_bytes=sizes[1])
     try:
         found = replay.run()
     finally:
         replay.log.close()
     closed = file_differences if replay.compare_bytes else meaning_differences
     assert [*found, *closed(folder / "closed", replay.directory)] == []
-    assert rounds > 0
+    assert replay.rounds > 0
 
 
 def two_of_a_kind(tmp_path: Path, *batches: Any, **settings: Any) -> tuple[Log, Log]:
@@ -218,3 +199,30 @@ def test_pieces_are_shared_out(tmp_path: Path) -> None:
         clean_in_parts([(log, plan(log))], tasks, secret=SECRET, piece_bytes=400, task_bytes=400)
         assert dict(tasks.stages)["hash keys"] >= 5
         assert dict(tasks.stages)["rewrite segments"] >= 5
+
+
+def test_small_segments_that_one_task_has_share_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file for each of ten thousand segments took longer than all else that was done with them."""
+    made: list[str] = []
+    create = Disk.create
+
+    def noted(self: Disk, path: str, **more: Any) -> int:
+        made.append(path)
+        return create(self, path, **more)
+
+    monkeypatch.setattr(Disk, "create", noted)
+    segments = [item for number in range(40) for item in (f"k{number % 7}={number}", "|")]
+    local, parted = two_of_a_kind(tmp_path, *segments, "z=1")
+    with local, parted:
+        clean(local)
+        folder = tmp_path / "staging"
+        folder.mkdir()
+        tasks = TasksHere(folder, workers=2)
+        made.clear()
+        options: Any = {"secret": SECRET, "piece_bytes": 400, "task_bytes": 1200, "unit_bytes": 1}
+        (outcome,) = clean_in_parts([(parted, plan(parted))], tasks, **options)
+        assert isinstance(outcome, CleanedLog)
+        assert same_files(local, parted) == []
+        for kind, stage in (("-keys-", "hash keys"), ("-unit-", "rewrite segments")):
+            assert len([path for path in made if kind in path]) == 2 * dict(tasks.stages)[stage]  # every task is done twice
+        assert dict(tasks.stages)["hash keys"] < 10

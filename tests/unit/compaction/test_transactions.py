@@ -73,7 +73,6 @@ def test_a_transaction_that_is_named_for_two_segments_counts_once() -> None:
     assert not tracked.discards_control(15, 7, ControlType.ABORT)
     assert tracked.take_kept() == [ABORTED]
     assert not data(tracked, 16)
-    assert tracked.has_aborted is False
 
 
 def test_aborted_transactions_of_one_producer_come_one_after_the_other() -> None:

@@ -136,12 +136,6 @@ def test_end_offset_for(tmp_path: Path, epoch: int, end: tuple[int, int] | None)
     assert LeaderEpochCache(OS, "nowhere").end_offset_for(epoch, 77) is None
 
 
-@pytest.mark.parametrize(("offset", "epoch"), [(0, None), (4, None), (5, 1), (9, 1), (10, 3), (19, 3), (20, 5), (1000, 5)])
-def test_epoch_for_offset(tmp_path: Path, offset: int, epoch: int | None) -> None:
-    assert cache_of(tmp_path, [(1, 5), (3, 10), (5, 20)]).epoch_for_offset(offset) == epoch
-    assert LeaderEpochCache(OS, "nowhere").epoch_for_offset(offset) is None
-
-
 def test_load(tmp_path: Path) -> None:
     assert LeaderEpochCache.load(OS, str(tmp_path)).entries == ()
     assert list(tmp_path.iterdir()) == []
@@ -247,6 +241,10 @@ def test_restore_holds_in_memory_where_the_disk_fails(tmp_path: Path) -> None:
 steps = st.tuples(st.integers(0, 6), st.integers(0, 12))
 
 
+def epoch_at(entries: tuple[EpochEntry, ...], offset: int) -> int | None:
+    return max((entry.epoch for entry in entries if entry.start_offset <= offset), default=None)
+
+
 @given(st.lists(steps, max_size=12), st.integers(0, 13), st.integers(0, 8))
 def test_entries_rise_and_answers_agree_with_a_plain_search(pairs: Pairs, offset: int, epoch: int) -> None:
     entries: tuple[EpochEntry, ...] = ()
@@ -258,8 +256,6 @@ def test_entries_rise_and_answers_agree_with_a_plain_search(pairs: Pairs, offset
         assert one.epoch < next_one.epoch
         assert one.start_offset < next_one.start_offset
     cache = LeaderEpochCache(OS, "nowhere", entries)
-    below = [entry.epoch for entry in entries if entry.start_offset <= offset]
-    assert cache.epoch_for_offset(offset) == (below[-1] if below else None)
     higher = [entry.start_offset for entry in entries if entry.epoch > epoch]
     if higher:
         lower = [entry.epoch for entry in entries if entry.epoch <= epoch]
@@ -268,7 +264,7 @@ def test_entries_rise_and_answers_agree_with_a_plain_search(pairs: Pairs, offset
         assert cache.end_offset_for(epoch, 99) == ((epoch, 99) if entries and entries[-1].epoch == epoch else None)
     cut = LeaderEpochCache(OS, "nowhere", truncated_start(truncated_end(entries, 10), offset))
     for place in range(offset, 10):
-        assert cut.epoch_for_offset(place) == cache.epoch_for_offset(place)
+        assert epoch_at(cut.entries, place) == epoch_at(entries, place)
     assert all(entry.start_offset >= offset for entry in cut.entries)
 
 

@@ -1,16 +1,26 @@
 """`reindex` leaves the files that a recovery of the whole log leaves."""
 
 import shutil
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from weakref import WeakSet
 
 import pytest
 
 from tests.support.job_topics import make_topic
 from tests.support.logs import TIME
 from tidelog.config import LogConfig
+from tidelog.disk.disk import OS
 from tidelog.errors import DamagedLogError, LockedError
-from tidelog.inspection import reindex, verify
+from tidelog.inspection import reindex, reindex_scan, verify
+from tidelog.inspection.partition_segments import segments_in
+from tidelog.inspection.reindex import reindex_facts, replay_files
+from tidelog.inspection.reindex_scan import Scans, SegmentIndexed, indexed
 from tidelog.log.log import Log
+from tidelog.log.recovery import scan_segment
+from tidelog.log.segment import Segment
 from tidelog.store.store import Store
 
 CONFIG = LogConfig().with_changes({"index.interval.bytes": 500})
@@ -49,6 +59,58 @@ def test_files_are_those_of_a_recovery(tmp_path: Path) -> None:
     assert [finding for finding in verify(directory, now_ms=TIME) if finding.severity != "note"] == []
     with Store.open(tmp_path / "store", background=False, clock=lambda: TIME) as store:
         assert store.failures == {}
+
+
+def test_what_producers_did_need_not_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Segments for which there is no room are read again, and give the same files."""
+    make_topic(tmp_path / "store")
+    expected = recovered(tmp_path / "store", tmp_path / "recovered")
+    directory = tmp_path / "store" / "tide-0"
+    for path in directory.iterdir():
+        if path.suffix in BUILT:
+            path.unlink()
+    reads: list[int] = []
+
+    def scan(segment: Segment, *args: Any, **options: Any) -> Any:
+        reads.append(segment.base_offset)
+        return scan_segment(segment, *args, **options)
+
+    monkeypatch.setattr(reindex_scan, "KEPT_BATCHES", 20)
+    monkeypatch.setattr(reindex_scan, "scan_segment", scan)
+    reindex(directory, config=CONFIG, now_ms=TIME)
+    assert built(directory) == expected
+    segments = len(list(directory.glob("*.log")))
+    assert segments < len(reads) <= 2 * segments
+
+
+def test_producers_are_followed_segment_by_segment(tmp_path: Path) -> None:
+    """No more than two of them are there at a time: the one before, until the next one is."""
+    make_topic(tmp_path)
+    directory = str(tmp_path / "tide-0")
+    scans = Scans(500)
+    segments = segments_in(directory)
+    outlines = [indexed(scans.scan(segment)).outline() for segment in segments]
+    assert not any(one.producers for one in outlines)
+    most = 0
+
+    class Held(list[Any]):
+        __hash__ = object.__hash__  # type: ignore[assignment]
+
+    alive: WeakSet[Held] = WeakSet()
+
+    def one_by_one() -> Iterator[SegmentIndexed]:
+        nonlocal most
+        for segment in segments:
+            found = indexed(scans.scan(segment))
+            held = Held(found.producers)
+            alive.add(held)
+            most = max(most, len(alive))
+            yield replace(found, producers=held)
+            del held, found
+
+    facts = reindex_facts(directory, 500, TIME, 86_400_000, OS)
+    list(replay_files(OS, facts, outlines, one_by_one()))
+    assert most == 2 < len(segments)
 
 
 def test_a_wrong_index_is_put_right_and_the_rest_left(tmp_path: Path) -> None:

@@ -32,6 +32,10 @@ def time_index(path: Path, pool: FilePool | None = None, *, size_bytes: int = 0)
     return TimeIndex(pool or FilePool(OS), str(path), BASE, size_bytes=size_bytes)
 
 
+def append(index: OffsetIndex, offset: int, position: int) -> None:
+    index.append_bytes(struct.pack(">ii", offset - index.base_offset, position))
+
+
 def fill_offsets(index: OffsetIndex, count: int) -> list[tuple[int, int]]:
     """Entries with odd steps, some written and the last ones pending."""
     choose = random.Random(3)
@@ -41,7 +45,7 @@ def fill_offsets(index: OffsetIndex, count: int) -> list[tuple[int, int]]:
         offset += choose.randint(1, 9)
         position += choose.randint(61, 400)
         index.make_room()
-        index.append(offset, position)
+        append(index, offset, position)
         entries.append((offset, position))
     return entries
 
@@ -118,7 +122,7 @@ def test_offset_truncation(count: int, tmp_path: Path) -> None:
         # What was dropped is zeros on disk, and new entries go in its place.
         index.write_pending()
         assert not any(path.read_bytes()[8 * len(kept) :])
-        index.append(BASE + 20_000, 7)
+        append(index, BASE + 20_000, 7)
         index.trim()
         assert path.stat().st_size == 8 * (len(kept) + 1)
         assert index.last() == (BASE + 20_000, 7)
@@ -163,7 +167,7 @@ def test_when_full(tmp_path: Path) -> None:
     fullness = []
     for number in range(1, 4):
         fullness.append((offsets.is_full, times.is_full))
-        offsets.append(BASE + number, 100 * number)
+        append(offsets, BASE + number, 100 * number)
         times.maybe_append(TIME + number, BASE + number, TIME + number - 1)
     fullness.append((offsets.is_full, times.is_full))
     assert fullness == [(False, False), (False, False), (False, True), (True, True)]
@@ -189,7 +193,7 @@ def test_found_again(tmp_path: Path) -> None:
     assert found.last() == entries[-1]
     assert found.read_last_entry() == struct.pack(">ii", entries[-1][0] - BASE, entries[-1][1])
     found.preallocate(8 * 1000)
-    found.append(entries[-1][0] + 1, entries[-1][1] + 100)
+    append(found, entries[-1][0] + 1, entries[-1][1] + 100)
     assert found.entries == MANY + 1
     # More entries than the settings give room for stay, and count as full.
     crowded = offset_index(tmp_path / "a.index", size_bytes=8 * MANY)
@@ -219,7 +223,7 @@ def test_a_reader_of_a_grown_index_maps_it_again(tmp_path: Path) -> None:
     assert index.lookup(entries[0][0]) == entries[0]
     index.preallocate(8 * 1000)
     for number in range(1, 200):
-        index.append(entries[0][0] + number, entries[0][1] + number)
+        append(index, entries[0][0] + number, entries[0][1] + number)
         index.write_pending()
         assert index.lookup(2**40) == (entries[0][0] + number, entries[0][1] + number)
 
@@ -250,7 +254,7 @@ def test_an_index_grows_on_a_full_file_system(small_file_system: Path) -> None:
     def grow() -> None:
         for number in range(1, 100_000):
             index.make_room()
-            index.append(BASE + number, 100 * number)
+            append(index, BASE + number, 100 * number)
             entries.append((BASE + number, 100 * number))
 
     with pytest.raises(OSError, match="No space left"):

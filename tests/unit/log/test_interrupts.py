@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.faulty_disk import FaultyDisk
 from tests.support.logs import check_log, copy_home, follower_batches, number_of, numbered, open_log, state_of
-from tidelog.errors import CorruptBatchError, LogFailedError
+from tidelog.errors import CorruptBatchError, LogFailedError, TidelogError
 from tidelog.log.append_info import AppendInfo
 from tidelog.log.log import Log
 
@@ -108,6 +108,71 @@ def check_interrupted(log: Log, disk: FaultyDisk, action: Callable[[Log], Any], 
         log.append(numbered(log.log_end_offset))
         check_log(log)
     return has_failed
+
+
+TRUNCATIONS: dict[str, tuple[Callable[[Log], Any], int]] = {
+    "in the last segment": (lambda log: log.truncate_to(4), 4),
+    "in an earlier one": (lambda log: log.truncate_to(1), 1),
+    "at the very beginning": (lambda log: log.truncate_to(0), 0),
+    "at the first segment, anew": (lambda log: log.truncate_fully_and_start_at(0), 0),
+    "elsewhere, anew": (lambda log: log.truncate_fully_and_start_at(2), 2),
+}
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("name", TRUNCATIONS)
+def test_interrupted_in_a_truncation(name: str, moment: Moment, tmp_path: Path) -> None:
+    """The log fails, or goes on with bounds that fit: nothing that is appended from then on may count as flushed already."""
+    truncate, cut = TRUNCATIONS[name]
+    for nth in range(1, 80):
+        disk = FaultyDisk()
+        with open_log(tmp_path / f"home-{nth}", CONFIG, disk=disk) as log:
+            for number in range(3):
+                log.append(numbered(number))
+            log.roll()
+            log.append(numbered(3))
+            log.append(numbered(4))
+            disk.interrupt(nth, moment=moment)
+            try:
+                truncate(log)
+            except KeyboardInterrupt:
+                where = disk.fired[0]
+            else:
+                disk.heal()
+                assert nth > 5
+                assert log.log_end_offset == cut
+                break
+            disk.heal()
+            if state_of(log).failure is None:
+                before = disk.count("sync", ".log")
+                log.append(numbered(log.log_end_offset))
+                assert disk.count("sync", ".log") > before, where
+                check_log(log)
+            else:
+                with pytest.raises(LogFailedError):
+                    log.append(numbered(0))
+        with open_log(tmp_path / f"home-{nth}", CONFIG) as log:
+            log.append(numbered(log.log_end_offset))
+            assert [number_of(record) for record in log.read()] == list(range(log.log_start_offset, log.log_end_offset)), where
+            check_log(log)
+    else:
+        pytest.fail("always interrupted")
+
+
+@pytest.mark.leaves
+def test_a_truncation_that_finds_damage_fails_the_log(tmp_path: Path) -> None:
+    """When it looks for the largest timestamp that is left, the file is cut already."""
+    with open_log(tmp_path, {"index.interval.bytes": 1 << 20}) as log:
+        for number in range(4):
+            log.append(numbered(number))
+        with Path(log.segments[0].path_of(".log")).open("r+b") as file:
+            file.seek(16)
+            file.write(b"\x09")  # a magic that there is not
+        with pytest.raises(TidelogError):
+            log.truncate_to(3)
+        assert log.log_end_offset == 4 or state_of(log).failure is not None
+        with pytest.raises(LogFailedError):
+            log.append(numbered(4))
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.faulty_disk import FaultyDisk
-from tests.support.logs import number_of, numbered, open_log, state_of
+from tests.support.faulty_disk import Call, FaultyDisk
+from tests.support.logs import follower_batches, number_of, numbered, open_log, state_of
 from tidelog.errors import DamagedLogError
 from tidelog.log import Progress
 
@@ -128,3 +128,45 @@ def test_a_start_that_moves_up_is_written_before_the_recovery_point(tmp_path: Pa
         log.delete_segments(2, "a test")
         renamed = [call.path for call in disk.calls[mark:] if call.kind == "rename"]
         assert "log-start-offset" in renamed[0]
+
+
+def test_a_roll_does_not_pass_indexes_that_recovery_built(home: Path) -> None:
+    """They are written in place and not synced: a recovery point behind them says that they are."""
+    disk = FaultyDisk()
+    for path in (home / "tide-0").glob("*index"):
+        path.write_bytes(b"")
+    with open_log(home, CONFIG, disk=disk, last_shutdown_clean=False) as log:
+        bases = [segment.base_offset for segment in log.segments]
+        log.roll()
+        for task in state_of(log)._pending:
+            task.exception()
+        assert log.recovery_point == 12
+        for base_offset in bases:
+            assert disk.count("sync", f"{base_offset:020}.index"), base_offset
+            assert disk.count("sync", f"{base_offset:020}.timeindex"), base_offset
+        moved = disk.calls.index(Call("rename", str(home / "recovery-point-offset-checkpoint")))
+        assert all(disk.calls.index(Call("sync", f"{log.directory}/{base_offset:020}.index")) < moved for base_offset in bases)
+
+
+@pytest.mark.parametrize("flush_messages", [1, 1000])
+def test_names_are_durable_before_anything_is_acknowledged(flush_messages: int, home: Path) -> None:
+    """A process that was killed in a roll: nobody has synced the directory since the last segment was made."""
+    disk = FaultyDisk()
+    with open_log(home, {**CONFIG, "flush.messages": flush_messages}, disk=disk, last_shutdown_clean=False) as log:
+        assert ("sync_directory", log.directory) in disk.calls
+    disk = FaultyDisk()
+    with open_log(home, CONFIG, disk=disk) as log:
+        assert ("sync_directory", log.directory) not in disk.calls
+
+
+@pytest.mark.leaves
+@pytest.mark.parametrize("epochs", [(3, -1), (3, 2), (5, -1, 6)])
+def test_epochs_that_fall_are_no_news(epochs: tuple[int, ...], tmp_path: Path) -> None:
+    """As in Kafka, which takes only those above the newest; a batch without one, of an old format, has -1."""
+    with open_log(tmp_path) as log:
+        pass
+    path = Path(log.directory) / f"{0:020}.log"
+    path.write_bytes(b"".join(follower_batches((offset, 1), epoch=epoch) for offset, epoch in enumerate(epochs)))
+    with open_log(tmp_path, last_shutdown_clean=False) as log:
+        assert log.log_end_offset == len(epochs)
+        assert log.leader_epochs == tuple((epoch, offset) for offset, epoch in enumerate(epochs) if epoch >= max(epochs[: offset + 1]))

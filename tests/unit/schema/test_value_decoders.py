@@ -117,3 +117,30 @@ def test_a_package_that_is_missing_is_named_with_its_extra(name: str, package: s
         decoder_of(name, "x.desc:y")
     assert f"needs the package {package}" in caught.value.what
     assert caught.value.hint == f'pip install "tidelog[{name}]"'
+
+
+def test_a_protobuf_message_that_parses_and_still_is_none(tmp_path: Path) -> None:
+    """A time that no calendar has is no fault of the program."""
+    from google.protobuf import descriptor_pb2, timestamp_pb2
+
+    file = descriptor_pb2.FileDescriptorProto(
+        name="at.proto", package="shop", syntax="proto3", dependency=["google/protobuf/timestamp.proto"]
+    )
+    kinds = descriptor_pb2.FieldDescriptorProto
+    at = file.message_type.add(name="At").field.add(name="at", number=1, type=kinds.TYPE_MESSAGE, label=kinds.LABEL_OPTIONAL)
+    at.type_name = ".google.protobuf.Timestamp"
+    known = descriptor_pb2.FileDescriptorProto()
+    timestamp_pb2.DESCRIPTOR.CopyToProto(known)
+    (tmp_path / "at.desc").write_bytes(descriptor_pb2.FileDescriptorSet(file=[known, file]).SerializeToString())
+    late = timestamp_pb2.Timestamp(seconds=1 << 60).SerializeToString()
+    with pytest.raises(MalformedRecordError, match=r"no shop\.At"):
+        decode("protobuf", b"\x0a" + bytes([len(late)]) + late, f"{tmp_path}/at.desc:shop.At")
+
+
+def test_avro_that_is_nested_without_end(tmp_path: Path) -> None:
+    pytest.importorskip("fastavro", reason="an optional package")
+    schema = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
+    (tmp_path / "node.avsc").write_text(json.dumps(schema))
+    assert decode("avro", b"\x02" * 50 + b"\x00", str(tmp_path / "node.avsc"))["next"]["next"] is not None
+    with pytest.raises(MalformedRecordError, match="nested deeper than 200 levels"):
+        decode("avro", b"\x02" * 2000 + b"\x00", str(tmp_path / "node.avsc"))

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -14,6 +15,8 @@ import tidelog
 from tests.support.logs import TIME
 from tidelog import LATEST, aio, aio_topic
 from tidelog.errors import LockedError, LogClosedError, LogNotFoundError, UnknownTopicError
+from tidelog.retention import FreeSpaceFloor
+from tidelog.store.loading import LoadProgress
 from tidelog.store.topic import Topic
 from tidelog.store.topic_rounds import Rounds
 
@@ -387,5 +390,46 @@ def test_dropped_without_being_closed(tmp_path: Path) -> None:
             del store
         threads.shutdown()
         inner.close()
+
+    run(test)
+
+
+def test_what_the_store_has_the_twin_has(tmp_path: Path) -> None:
+    async def test() -> None:
+        topic_id, now_ms = uuid4(), TIME
+        loaded: list[LoadProgress] = []
+        async with await aio.open(tmp_path / "store", clock=lambda: now_ms) as store:
+            topic = await store.create_topic("a", 1, {"retention.ms": 1000}, topic_id=topic_id)
+            assert topic.topic.topic_id == topic_id
+            await topic.append(b"old")
+            topic.topic.log(0).roll()
+            now_ms += 5000
+            assert [deleted.rule for deleted in (await store.retain("a")).deleted] == ["time"]
+            await topic.append(b"new")
+            await topic.alter({"retention.ms": 7}, reset=["segment.ms"])
+            assert topic.topic.log(0).config.retention_ms == 7
+        policy = FreeSpaceFloor(1)
+        options: dict[str, Any] = {"policies": [policy], "progress": loaded.append}
+        async with await aio.open(tmp_path / "store", clock=lambda: now_ms, **options) as store:
+            assert [str(done.partition) for done in loaded] == ["a-0"]
+            assert store.store._retention.of_store == (policy,)
+            async with (
+                await aio.open(tmp_path / "store", "r", clock=lambda: now_ms) as directory,
+                await directory.consumer("g", "a", positions=store) as consumer,
+            ):
+                await consumer.poll()
+                await consumer.commit()
+                assert len(await directory.group("g", positions=store).positions()) == 1
+                assert directory.store._clock() == now_ms
+
+    run(test)
+
+
+def test_what_does_not_go_with_a_mode_is_refused_as_by_the_store(tmp_path: Path) -> None:
+    async def test() -> None:
+        with pytest.raises(ValueError, match="cannot adopt"):
+            await aio.open(tmp_path, "r", adopt=True)  # type: ignore[call-overload]
+        with pytest.raises(ValueError, match="mode must be"):
+            await aio.open(tmp_path, "w")  # type: ignore[call-overload]
 
     run(test)

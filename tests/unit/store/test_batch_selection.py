@@ -61,9 +61,13 @@ def test_the_records_that_are_wanted(plan: Plan, end: int, key: bytes | None, dr
     found = selected(data, rules)
     wanted = [row for row in before if row[0] < end and (key is None or (row[1] == key) != drops)]
     assert records(found) == wanted
-    sources = {batch.base_offset: batch for batch in read_batches(data)}
+    ends = {batch.last_offset for batch in read_batches(data)} | {end - 1}
+    next_offset = 100
     for batch in read_batches(found):
-        assert batch.last_offset == min(sources[batch.base_offset].last_offset, end - 1)
+        assert batch.base_offset == next_offset, "no hole is left: readers take one for loss of data"
+        assert batch.last_offset in ends
+        next_offset = batch.last_offset + 1
+    assert next_offset == max(100, min(end, before[-1][0] + 1))
 
 
 @given(BATCHES)
@@ -74,6 +78,22 @@ def test_where_producers_left_off_stays(plan: Plan) -> None:
     assert lasts[0] == lasts[1]
     assert records(found) == []
     assert [batch.last_offset for batch in read_batches(selected(data, SelectionRules(end, keeps=KeyMatch.of(b"none"))))][-1:] == [end - 1]
+
+
+def test_headers_that_lie_one_behind_the_other_become_one() -> None:
+    gone: Plan = [([b"a"], Compression.NONE, -1)]
+    produced: Plan = [([b"a"], Compression.LZ4, 7)]
+    data, _ = encoded([*gone * 4, ([b"bb"], Compression.NONE, -1), *produced * 3])
+    found = selected(data, SelectionRules(drops=KeyMatch.of(b"a")))
+    assert [(batch.base_offset, batch.last_offset, batch.count, batch.producer_id) for batch in read_batches(found)] == [
+        (100, 103, 0, -1),
+        (104, 104, 1, -1),
+        *[(offset, offset, 0, 7) for offset in (105, 106, 107)],  # sequences go on from one to the next
+    ]
+    sizes = walk_headers(data).size_bytes
+    holed = bytes(data)[: int(sizes[0])] + bytes(data)[int(sizes[:2].sum()) :]
+    kept = read_batches(selected(memoryview(bytearray(holed)), SelectionRules(keeps=KeyMatch.of(b"bb"))))
+    assert [(batch.base_offset, batch.last_offset) for batch in kept][:3] == [(100, 100), (102, 103), (104, 104)], "a hole stays one"
 
 
 @given(BATCHES)

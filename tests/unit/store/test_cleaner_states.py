@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tidelog.compaction.states import Cleanings, CleaningState, Phase, State, begun, ended, paused, resumed
+from tidelog.compaction.states import Cleanings, CleaningState, Phase, State, begun, ended, paused, resumed, withdrawn
 from tidelog.disk.names import TopicPartition
 from tidelog.errors import CleaningAbortedError
 
@@ -41,6 +41,10 @@ def clean_on(cleanings: Cleanings) -> None:
         (paused, aborted(1), aborted(2)),
         (resumed, is_paused(2), is_paused(1)),
         (resumed, is_paused(1), None),
+        (withdrawn, is_paused(2), is_paused(1)),
+        (withdrawn, is_paused(1), None),
+        (withdrawn, aborted(2), aborted(1)),
+        (withdrawn, aborted(1), IN_PROGRESS),
     ],
 )
 def test_what_follows_what(transition: Callable[[State], State], before: State, after: State) -> None:
@@ -58,6 +62,8 @@ def test_what_follows_what(transition: Callable[[State], State], before: State, 
         (resumed, None),
         (resumed, IN_PROGRESS),
         (resumed, aborted(1)),
+        (withdrawn, None),
+        (withdrawn, IN_PROGRESS),
     ],
 )
 def test_what_cannot_be(transition: Callable[[State], State], before: State) -> None:
@@ -171,3 +177,37 @@ def test_closing_aborts_all_and_waits_for_them() -> None:
     with pytest.raises(CleaningAbortedError, match="the cleaner has stopped"):
         cleanings.begin(EMAILS)
     cleanings.done(OTHER)
+
+
+def test_a_pause_that_is_interrupted_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    cleanings = Cleanings()
+    cleanings.begin(EMAILS)
+
+    def interrupted(is_so: Callable[[], bool]) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cleanings._changed, "wait_for", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cleanings.pause(EMAILS)
+    with pytest.raises(KeyboardInterrupt):
+        cleanings.abort(EMAILS)
+    monkeypatch.undo()
+    cleanings.check_aborted(EMAILS)  # the pass goes on
+    cleanings.done(EMAILS)
+    assert cleanings.state(EMAILS) is None
+    assert cleanings.try_begin(EMAILS)
+
+
+def test_of_several_an_interrupted_one_takes_back_its_own_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    cleanings = Cleanings()
+    wait_for = cleanings._changed.wait_for
+
+    def interrupted(is_so: Callable[[], bool]) -> bool:
+        if cleanings.state(OTHER) is None:
+            return wait_for(is_so)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cleanings._changed, "wait_for", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cleanings.keeping_off([EMAILS, OTHER]).__enter__()
+    assert (cleanings.state(EMAILS), cleanings.state(OTHER)) == (None, None)

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
 from uuid import UUID
@@ -79,6 +79,25 @@ def test_topics_come_and_go() -> None:
     assert topics_of([*values, REMOVE(ONE)]) == {}
     again = [*values, REMOVE(ONE), CONFIG(2, "a", "segment.ms", "1"), TOPIC("a", TWO), PARTITION(0, TWO)]
     assert topics_of(again) == {"a": DescribedTopic(TWO, 1, {"segment.ms": "1"})}
+
+
+def test_to_which_brokers_partitions_are_assigned() -> None:
+    """When they were made, and changed since; a change of the leader, or one that a later Kafka knows, is none of that."""
+    made = [TOPIC("a", ONE), PARTITION(0, ONE, (1, 2)), PARTITION(1, ONE, (3,))]
+    assert topics_of(made)["a"].replicas == {0: (1, 2), 1: (3,)}
+    leader = CHANGE(0, ONE, t1=(5).to_bytes(4, "big"), t99=b"later")
+    assert topics_of([*made, leader])["a"].replicas == {0: (1, 2), 1: (3,)}
+    moved = CHANGE(1, ONE, t0=ids([4]), t2=ids([4, 1]), t3=ids([]))
+    assert topics_of([*made, moved])["a"].replicas == {0: (1, 2), 1: (4, 1)}
+    assert topics_of([*made, OTHER(23), moved, OTHER(25)])["a"].replicas == {0: (1, 2), 1: (3,)}
+    with pytest.raises((ValueError, LookupError)):
+        topics_of([CHANGE(0, TWO, t2=ids([1]))])
+
+
+def test_a_real_broker_says_to_whom_partitions_are_assigned() -> None:
+    found = read_cluster_metadata(OS, [str(GOLDEN / "data")])
+    assert found["emails"].replicas == dict.fromkeys(range(3), (1,))
+    assert all(topic.replicas.keys() == set(range(topic.partitions)) for topic in found.values())
 
 
 def test_transactions() -> None:
@@ -176,13 +195,38 @@ def TOPIC(name: str, topic_id: UUID) -> bytes:  # noqa: N802 - as they are liste
     return framed(2, fields)
 
 
-def PARTITION(number: int, topic_id: UUID) -> bytes:  # noqa: N802
+def PARTITION(number: int, topic_id: UUID, replicas: Sequence[int] = (1,)) -> bytes:  # noqa: N802
     def fields(buffer: BytesIO) -> None:
         writers.write_int32(buffer, i32(number))
         writers.write_uuid(buffer, topic_id)
+        buffer.write(ids(replicas))
         buffer.write(b"rest")
 
     return framed(3, fields)
+
+
+def CHANGE(number: int, topic_id: UUID, **tagged: bytes) -> bytes:  # noqa: N802
+    """A change to a partition; `tagged` has tags as `t2`, with their bytes."""
+
+    def fields(buffer: BytesIO) -> None:
+        writers.write_int32(buffer, i32(number))
+        writers.write_uuid(buffer, topic_id)
+        writers.write_unsigned_varint(buffer, uvarint(len(tagged)))
+        for tag, content in tagged.items():
+            for part in (int(tag[1:]), len(content)):
+                writers.write_unsigned_varint(buffer, uvarint(part))
+            buffer.write(content)
+
+    return framed(5, fields)[:-1]
+
+
+def ids(numbers: Sequence[int]) -> bytes:
+    """A compact array of int32."""
+    buffer = BytesIO()
+    writers.write_unsigned_varint(buffer, uvarint(len(numbers) + 1))
+    for number in numbers:
+        writers.write_int32(buffer, i32(number))
+    return buffer.getvalue()
 
 
 def CONFIG(kind: int, resource: str, name: str, value: str | None) -> bytes:  # noqa: N802

@@ -1,12 +1,14 @@
 """The topics that Kafka keeps for itself: who belongs where, and directories that are made when they are first used."""
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 import tidelog
 from tidelog.disk.names import TopicPartition
-from tidelog.errors import LogNotFoundError
+from tidelog.errors import LogNotFoundError, TidelogError
 from tidelog.store.internal_logs import existing_log, internal_log
 from tidelog.store.internal_topics import OFFSETS, TRANSACTIONS, java_hash, partition_of_id
 from tidelog.store.topic_names import CONSUMER_OFFSETS
@@ -80,3 +82,58 @@ def test_a_partition_that_another_broker_has_is_not_made(tmp_path: Path) -> None
     (tmp_path / "tidelog.json").unlink()
     with tidelog.open(tmp_path, adopt=True) as store, pytest.raises(LogNotFoundError, match="another broker has it"):
         internal_log(store._state, OFFSETS, "a")
+
+
+def spoil(path: Path) -> None:
+    """A directory whose log cannot be opened."""
+    (path / "partition.metadata").write_text("no metadata")
+
+
+@pytest.mark.leaves
+def test_a_damaged_partition_stops_only_those_who_belong_to_it(tmp_path: Path) -> None:
+    with tidelog.open(tmp_path) as store:
+        store.create_topic("a").append(b"one")
+        store.group("my-group").reset(1, "a")
+        internal_log(store._state, TRANSACTIONS, "x")
+    spoil(tmp_path / "__consumer_offsets-12")
+    spoil(tmp_path / "__transaction_state-20")
+    with tidelog.open(tmp_path) as store:
+        assert {str(partition) for partition in store.failures} == {"__consumer_offsets-12", "__transaction_state-20"}
+        store.group("other").reset(1, "a")
+        with store.transaction("another") as tx:
+            tx.append("a", b"two")
+        assert len(store.group("other").positions()) == 1
+        with pytest.raises(TidelogError, match=r"partition\.metadata"):
+            store.group("my-group").reset(1, "a")
+        with pytest.raises(TidelogError, match=r"partition\.metadata"):
+            store.transaction("x")
+        assert not any(entry.is_incomplete for entry in store._state.file.topics.values())
+
+
+@pytest.mark.leaves
+def test_one_that_was_cut_off_while_another_is_damaged_is_made(tmp_path: Path) -> None:
+    with tidelog.open(tmp_path) as store:
+        internal_log(store._state, OFFSETS, "my-group")
+    spoil(tmp_path / "__consumer_offsets-12")
+    text = (tmp_path / "tidelog.json").read_text()  # as it is written down before the directory of another is made
+    document = json.loads(text)
+    entry = document["topics"][CONSUMER_OFFSETS]
+    entry["absent"].remove(26)
+    entry["is_incomplete"] = True
+    (tmp_path / "tidelog.json").write_text(json.dumps(document))
+    with tidelog.open(tmp_path) as store:
+        assert directories(tmp_path) == {"__consumer_offsets-12", "__consumer_offsets-26"}
+        assert {str(partition) for partition in store.failures} == {"__consumer_offsets-12"}
+        assert internal_log(store._state, OFFSETS, "other").log_end_offset == 0
+
+
+def test_a_missing_one_is_not_made_anew_when_another_is(tmp_path: Path) -> None:
+    """What was in it may come back."""
+    with tidelog.open(tmp_path) as store:
+        internal_log(store._state, OFFSETS, "my-group")
+    shutil.rmtree(tmp_path / "__consumer_offsets-12")
+    with tidelog.open(tmp_path) as store:
+        internal_log(store._state, OFFSETS, "other")
+        assert directories(tmp_path) == {"__consumer_offsets-26"}
+        with pytest.raises(LogNotFoundError, match="missing"):
+            internal_log(store._state, OFFSETS, "my-group")

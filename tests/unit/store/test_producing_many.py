@@ -28,6 +28,7 @@ from tidelog.errors import (
     UnsupportedCodecError,
 )
 from tidelog.log import leader
+from tidelog.log.log import Log
 from tidelog.record import Record, partitions_for_keys
 from tidelog.store import Store, Topic
 from tidelog.store.appended import AppendSummary, PartitionAppended
@@ -354,3 +355,19 @@ def test_arrow_in_many_chunks_and_slices(store: Store) -> None:
     topic.append_many(table.slice(50, 900))
     assert [row[1] for row in rows(topic)] == values[50:950]
     assert np.all(np.diff([record.offset for record in topic.log(0).read()]) == 1)
+
+
+def test_every_log_is_waited_for_though_one_fails(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = store.create_topic("emails", 3)
+    acknowledge = Log.acknowledge
+
+    def failing(log: Log, *arguments: Any) -> None:
+        if log.partition.partition == 0:
+            raise StorageError("the disk is gone", path=log.directory)
+        acknowledge(log, *arguments)
+
+    monkeypatch.setattr(Log, "acknowledge", failing)
+    with pytest.raises(StorageError, match="the disk is gone") as caught:
+        topic.append_many(numbers(300))
+    durable = caught.value.durable  # type: ignore[attr-defined]
+    assert {number: part.records for number, part in durable.partitions.items()} == dict(enumerate(end_offsets(topic)[1:], 1))

@@ -309,6 +309,24 @@ def test_batch_ids_of_another_checkpoint_are_not_taken_for_repetitions(tmp_path:
     assert commit(data, of("one", 8)).records == 4
 
 
+def test_a_stream_that_goes_back_is_not_taken_for_a_repetition(tmp_path: Path, data: Path) -> None:
+    """A crash brings the last batch again, and none before it: then the checkpoint was taken back, and what it brings is something else."""
+    file = stage(tmp_path / "file", data, FIRST)
+
+    def of(batch_id: int, origin: str | None = "one") -> SinkCommit:
+        return SinkCommit((file,), "sink", LedgerEntry("stream/one", batch_id, origin=origin))
+
+    commit(data, of(7))
+    assert commit(data, of(7)).repeats is not None
+    with pytest.raises(
+        TransactionError, match=r"taken back, or copied.*expected batch 7.*found batch 6.*new checkpoint or another queryId"
+    ):
+        commit(data, of(6))
+    assert found_in(data) == BOTH
+    assert commit(data, of(8)).records == 4
+    assert commit(data, of(3, None)).repeats is not None, "a batch job counts its runs itself"
+
+
 def test_the_ledger_is_not_for_others(data: Path) -> None:
     with open_store(data) as store:
         store.create_topic("__tidelog_commits", exist_ok=True)

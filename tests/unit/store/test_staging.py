@@ -138,9 +138,21 @@ def test_a_sweep_that_was_cut_off_is_finished(tmp_path: Path) -> None:
 
 def test_what_a_pipeline_has_left_is_found_by_its_label(tmp_path: Path) -> None:
     mine, other, none = make(tmp_path, label="mine"), make(tmp_path, label="other"), make(tmp_path)
-    discard_labelled(OS, str(tmp_path / "data"), "mine")
+    discard_labelled(OS, str(tmp_path / "data"), "mine", ME)
     assert not Path(mine.path).exists()
     assert set(find_staging(OS, str(tmp_path / "data"))) == {other.path, none.path}
+
+
+def test_what_another_that_lives_has_by_the_same_label_is_left_alone(tmp_path: Path) -> None:
+    """Two drivers may call their checkpoints alike, as by a relative path."""
+    gone, unknown = make(tmp_path, gone_process(), label="same"), make(tmp_path, replace(ME, host="elsewhere"), label="same")
+    living = make(tmp_path, ProcessIdentity.of(os.getppid()), label="same")
+    Path(living.path + "-2").mkdir()  # half made: it may be somebody's in a moment
+    given_up = make(tmp_path, ProcessIdentity.of(os.getppid()), label="same")
+    Path(given_up.path).rename(given_up.path + module.GIVEN_UP)
+    discard_labelled(OS, str(tmp_path / "data"), "same", ME)
+    assert set(find_staging(OS, str(tmp_path / "data"))) == {living.path, living.path + "-2", unknown.path}
+    assert not Path(gone.path).exists()
 
 
 def test_an_identity_is_written_down_and_read(tmp_path: Path) -> None:

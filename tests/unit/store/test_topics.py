@@ -8,8 +8,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from tests.support.faulty_disk import FaultyDisk
-from tests.support.logs import FakeClock, a_batch, numbered
+from tests.support.faulty_disk import FaultyDisk, Moment
+from tests.support.logs import FakeClock, QuietDisk, a_batch, numbered
 from tests.support.small_stores import failed, file_of, open_store, partitions_in, state_of, tree_of, values_of
 from tidelog.config import LONG_MAX, LogConfig
 from tidelog.disk.names import TopicPartition
@@ -577,3 +577,56 @@ def test_a_topic_under_another_store_keeps_its_id(tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "two" / "a-0", tmp_path / "other" / "a-0")
     with open_store(tmp_path / "other") as store, pytest.raises(TidelogError, match="belongs to another topic"):
         store.log("a", 0)
+
+
+class TestInterrupts:
+    """Ctrl-C while the store's file is replaced: memory and disk tell the same."""
+
+    @pytest.mark.parametrize("moment", ["before", "after"])
+    @pytest.mark.parametrize("change", ["create", "alter", "delete"])
+    def test_at_every_call(self, change: str, moment: Moment, tmp_path: Path) -> None:
+        for number in range(1, 300):
+            home, disk = tmp_path / str(number), FaultyDisk(QuietDisk())
+            with open_store(home, disk=disk) as store:
+                store.create_topic("a", 2)
+                disk.interrupt(number, moment=moment)
+                was_interrupted = False
+                try:
+                    if change == "create":
+                        store.create_topic("b", 2)
+                    elif change == "alter":
+                        store.topic("a").alter({"retention.ms": 5})
+                    else:
+                        store.delete_topic("a")
+                except KeyboardInterrupt:
+                    was_interrupted = True
+                disk.heal()
+                inside = state_of(store)
+                assert file_of(home).topics == inside.file.topics
+                assert file_of(home).deleted == inside.file.deleted
+                if was_interrupted and change == "create" and not inside.is_in_doubt:
+                    assert "b" not in inside.file.topics
+                if "a" not in inside.file.topics:
+                    assert [log for partition, log in inside.logs.items() if partition.topic == "a" and not log.is_closed] == []
+                store.create_topic("a", exist_ok=True).log(0).append(a_batch())
+                assert failed(store) == set()
+            shutil.rmtree(home)
+            if not disk.fired:
+                return
+        raise AssertionError("never through")
+
+    def test_twice(self, tmp_path: Path) -> None:
+        """The second comes while the old file is put back: then it is in doubt, and nothing may be appended that could be gone."""
+        disk = FaultyDisk(QuietDisk())
+        with open_store(tmp_path, disk=disk) as store:
+            topic = store.create_topic("a")
+            disk.interrupt(1, kind="rename", on="tidelog.json", moment="after")
+            disk.interrupt(2, kind="create", on="tidelog.json.tmp")
+            with pytest.raises(KeyboardInterrupt):
+                store.delete_topic("a")
+            assert len(disk.fired) == 2
+            with pytest.raises(LogFailedError, match="half-way: KeyboardInterrupt"):
+                topic.log(0)
+            store.create_topic("b")
+            topic.log(0).append(a_batch())
+            assert file_of(tmp_path).topics.keys() == {"a", "b"}

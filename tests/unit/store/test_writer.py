@@ -30,6 +30,7 @@ from tidelog.record import partitions_for_keys
 from tidelog.record.kernel.gathering import WriteHandle
 from tidelog.record.record_metadata import RecordMetadata
 from tidelog.store import Store, Topic
+from tidelog.store.write_batch import WriteBatch
 
 SMALL = {"log.index.size.max.bytes": 1 << 16}
 NEVER_MS = 10_000_000
@@ -314,3 +315,39 @@ def test_a_forked_child_changes_nothing(store: Store) -> None:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert handle.result(0).offset == 0
     assert values(topic) == [b"parent's"]
+
+
+def test_a_loop_that_closes_this_moment_does_not_stop_the_writer(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = store.create_topic("emails")
+    with topic.writer(linger_ms=NEVER_MS) as writer:
+        handle = writer.append(b"first")
+
+        async def give_up() -> None:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.01):
+                    await handle
+
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(give_up())
+        loop.close()
+        monkeypatch.setattr(loop, "is_closed", lambda: False)  # it was open when it was asked
+        with pytest.raises(RuntimeError, match="closed"):
+            loop.call_soon_threadsafe(print)
+        writer.buffer.flush()  # which waits for nobody
+        assert handle.result(SOON_S).offset == 0
+        second = writer.append(b"second")
+        writer.buffer.flush()
+        assert second.result(SOON_S).offset == 1
+
+
+def test_what_one_who_waits_raises_is_told_in_the_log_and_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    batch, called = WriteBatch(0, 100, 0.0), []
+
+    def fail() -> None:
+        raise IndexError("somebody's own")
+
+    for callback in (fail, lambda: called.append(1)):
+        batch.when_done(callback)
+    batch.finish()
+    assert called == [1]
+    assert "somebody's own" in caplog.text

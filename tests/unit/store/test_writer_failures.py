@@ -297,3 +297,29 @@ def test_outcomes_are_cut_at_batches() -> None:
     assert _part(outcomes, 3, 5) == [Outcome(0, 103, -1, None), Outcome(1, -1, -1, error)]
     assert [outcome[:2] for outcome in _part(outcomes, 5, 9)] == [(0, 0), (1, 300)]
     assert _part(outcomes, 7, 9) == [Outcome(0, 301, -1, None)]
+
+
+@pytest.mark.parametrize("unforeseen", [OSError(errno.EMFILE, "too many open files"), RuntimeError("can't start new thread")])
+def test_after_what_nobody_thinks_of_the_next_batch_is_not_taken_for_the_lost_one(
+    store: Store, monkeypatch: pytest.MonkeyPatch, unforeseen: Exception
+) -> None:
+    topic = store.create_topic("emails")
+    append_run, fails = Log.append_run, [True]
+
+    def forgetful(log: Log, batches: Any, **options: Any) -> Any:
+        infos = append_run(log, batches, **options)
+        if fails:
+            fails.pop()
+            raise unforeseen
+        return infos
+
+    monkeypatch.setattr(Log, "append_run", forgetful)
+    with topic.writer(linger_ms=NEVER_MS) as writer:
+        lost = writer.append(b"lost")
+        with pytest.raises(type(unforeseen)):
+            writer.flush()
+        with pytest.raises(type(unforeseen)):
+            lost.result()
+        after = writer.append(b"after")
+    assert after.result().offset == 1
+    assert values(topic) == [b"lost", b"after"]

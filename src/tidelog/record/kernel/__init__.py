@@ -30,6 +30,7 @@ MODULES = (
     "legacy",
     "hashing",
     "offset_map",
+    "buckets",
     "index_search",
     "seek",
     "survey",

@@ -12,17 +12,19 @@ The driver holds the lock all the time, so nobody appends meanwhile and what was
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from os import PathLike, fspath
+from os import fspath
 from typing import TYPE_CHECKING
 
 from tidelog.compaction.plan import CleaningPlan
 from tidelog.compaction.results import CompactFailure, PartitionCompacted
 from tidelog.config import StoreConfig
 from tidelog.disk.names import TopicPartition
+from tidelog.spark.jobs.copy_job import choose_partitions
 from tidelog.spark.jobs.details import details_frame
 from tidelog.spark.jobs.running import SparkTasks, fair_share, staged, task_bytes_for, workers_of
+from tidelog.spark.jobs.topic_plan import topic_names
 from tidelog.store.compacting_in_parts import PartSizes, compact_in_parts
-from tidelog.store.loading import Adopt
+from tidelog.store.loading import Adopt, Paths
 from tidelog.store.read_only_store import ReadOnlyStore
 from tidelog.store.store import Store
 
@@ -78,7 +80,7 @@ class CompactResult:
 
 def compact(
     spark: "SparkSession",
-    directory: str | PathLike[str] | Sequence[str | PathLike[str]],
+    directory: Paths,
     topics: Sequence[str] | str | None = None,
     *,
     dry_run: bool = False,
@@ -97,17 +99,19 @@ def compact(
     `dry_run` takes no lock and reads no data: it gives the plans. `piece_bytes` is how large the pieces are into which segments are cut.
     `staging` is a directory for what executors write before the commit, shared by all; without it, it is beside the data directory.
     """
-    names = [topics] if isinstance(topics, str) else topics
+    names = topic_names(topics)
     if dry_run:
         return _planned(spark, directory, names, now_ms, config)
     clock = None if now_ms is None else lambda: now_ms
-    with Store.open(directory, config=config, clock=clock, adopt=adopt, lock_timeout_s=lock_timeout_s, background=False) as store:
-        total = sum(log.size_bytes for log in store._state.logs.values() if log.config.is_compacted)
+    only = chosen_logs(directory, names)
+    opened = Store.open(directory, config=config, clock=clock, adopt=adopt, lock_timeout_s=lock_timeout_s, background=False, only=only)
+    with opened as store:
+        total = bytes_to_compact(store, names)
         task_bytes = piece_bytes or task_bytes_for(total, workers_of(spark))
         with staged(store.paths[0], within=staging) as made:
             tasks = SparkTasks(spark, f"compact {', '.join(names) if names else fspath(store.paths[0])}", staging=made, progress=progress)
             sizes = PartSizes(task_bytes, task_bytes, piece_bytes or fair_share(total, tasks.workers, task_bytes))
-            found = compact_in_parts(store, names, tasks, sizes, roll=roll, drop_null_keys=drop_null_keys)
+            found = compact_in_parts(store, names, tasks, sizes, roll=roll, drop_null_keys=drop_null_keys, staging=made.path)
     rows = [_row(one) for one in found.partitions]
     rows += [_why(partition, "left alone", why) for partition, why in found.left_alone]
     rows += [_why(failure.partition, "failed", str(failure.error)) for failure in found.failures]
@@ -115,9 +119,23 @@ def compact(
     return CompactResult(found.now_ms, False, found.partitions, found.left_alone, found.failures, (), tuple(tasks.stages), details)
 
 
+def chosen_logs(directory: Paths, names: Sequence[str] | None) -> list[TopicPartition] | None:
+    """The logs that have to be opened, which takes its time where there are thousands; None: all."""
+    if names is None:
+        return None
+    with ReadOnlyStore.open(directory) as store:
+        return choose_partitions(store, names, internal=True)
+
+
+def bytes_to_compact(store: Store, names: Sequence[str] | None) -> int:
+    """How large the logs are that workers share. Others may be open, and are none of their work: a share of them all would be too large."""
+    logs = [log for partition, log in store._state.logs.items() if names is None or partition.topic in names]
+    return sum(log.size_bytes for log in logs if log.config.is_compacted)
+
+
 def _planned(
     spark: "SparkSession",
-    directory: str | PathLike[str] | Sequence[str | PathLike[str]],
+    directory: Paths,
     names: Sequence[str] | None,
     now_ms: int | None,
     config: Mapping[str, object] | StoreConfig | None,

@@ -22,6 +22,7 @@ from tidelog.record.kernel.clock import wall_clock
 from tidelog.spark.jobs.details import details_frame
 from tidelog.spark.jobs.local_tasks import Tasks
 from tidelog.spark.jobs.running import SparkTasks, staged, task_bytes_for
+from tidelog.spark.jobs.topic_plan import topic_names
 from tidelog.store.batch_selection import SelectionRules
 from tidelog.store.copied_topics import cleaner_offsets, new_store_file
 from tidelog.store.copy_commit import check_new_target, commit_store
@@ -132,11 +133,11 @@ def copy(
     `cluster_metadata` takes the settings of topics from the log of the broker whose directory the source is.
     """
     options = CopyOptions(UntilPoint.of(until), None if keys is None else KeyMatch.of(keys), past_stable, cluster_metadata, piece_bytes)
-    names = [topics] if isinstance(topics, str) else topics
+    names = topic_names(topics)
     place = os.path.realpath(target)
     if not into_broker:
         check_new_target(OS, place, resolve_paths(directory))
-    with staged(place) if not dry_run else _no_staging() as made:
+    with staged(place) if not dry_run else no_staging() as made:
         tasks = SparkTasks(spark, f"copy {', '.join(names) if names else 'to ' + place}", staging=made, progress=progress)
         found = run_copy(tasks, directory, place, names, options, into_broker=into_broker, dry_run=dry_run)
     rows = [_row(one) for one in found.partitions] + [_planned_row(plan) for plan in found.plans]
@@ -167,7 +168,8 @@ def run_copy(
     """The job itself, by whatever runs its tasks. They have a staging folder beside the target, unless it is a dry run."""
     from tidelog.spark.jobs.into_broker_job import BrokerTarget
 
-    sweep_staging(OS, [target], wall_clock())
+    if not dry_run:
+        sweep_staging(OS, [target], wall_clock())
     with ReadOnlyStore.open(directory) as store:
         chosen = choose_partitions(store, topics, internal=options.keys is None and not into_broker)
         options.until.check(chosen, store.paths[0])
@@ -187,8 +189,8 @@ def run_copy(
             return CopyOutcome(target, True, (), tuple(plans), ())
         rules = SelectionRules(keeps=options.keys, leader_epoch=None if broker is None else INTO_BROKER_EPOCH)
         replan = None if options.past_stable else lambda source, end: planned(source.partition, end)
-        logs = copy_logs(plans, rules, tasks, task_bytes, replan=replan)
         assert tasks.staging is not None
+        logs = copy_logs(plans, rules, tasks, task_bytes, replan=replan, staging=tasks.staging.path)
         if broker is not None:
             broker.commit(tasks.staging, logs)
         else:
@@ -198,17 +200,18 @@ def run_copy(
 
 
 def choose_partitions(store: ReadOnlyStore, topics: Sequence[str] | None, *, internal: bool) -> list[TopicPartition]:
-    """The partitions of some topics, or of all, that are here."""
+    """The partitions of some topics, or of all, that are here: each once, however often its topic is named."""
     if topics is None:
         names = [topic.name for topic in store.topics(internal=internal)]
     else:
-        names = [store.found_topic(name).name for name in topics]
+        names = [store.found_topic(name).name for name in dict.fromkeys(topics)]
     chosen = [TopicPartition(name, number) for name in names for number in sorted(store.found_topic(name).homes)]
     return [partition for partition in chosen if topics is not None or internal or partition.topic not in INTERNAL_TOPICS]
 
 
 @contextmanager
-def _no_staging() -> "Iterator[Staging | None]":
+def no_staging() -> "Iterator[Staging | None]":
+    """For a dry run, which writes nothing."""
     yield None
 
 

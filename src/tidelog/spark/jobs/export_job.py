@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidelog.disk.disk import OS
 from tidelog.errors import StorageError
 from tidelog.log.positions import EARLIEST, LATEST
+from tidelog.log.storage_errors import typed_refusals
 from tidelog.record.kernel.clock import wall_clock
 from tidelog.spark.jobs.details import details_frame
 from tidelog.spark.jobs.export_plan import ExportOptions
@@ -159,6 +160,11 @@ def check_outside(path: str, plan: TopicPlan) -> None:
 
 def _commit(tree: str, target: str, options: ExportOptions, written: "Sequence[Sequence[PartFile]]") -> tuple[ExportedFile, ...]:
     """Put the files where they belong, all of it under the target's name in one step."""
+    with typed_refusals(target, "putting the files in their place failed; it is not there"):
+        return _put_in_place(tree, target, options, written)
+
+
+def _put_in_place(tree: str, target: str, options: ExportOptions, written: "Sequence[Sequence[PartFile]]") -> tuple[ExportedFile, ...]:
     OS.make_directory(tree)
     files = []
     for task, parts in enumerate(written):
@@ -177,10 +183,10 @@ def _commit(tree: str, target: str, options: ExportOptions, written: "Sequence[S
     if options.format == "iceberg":
         try:
             note_iceberg(target, options, files)
+            OS.close(OS.create(f"{target}/{SUCCESS}"))
         except BaseException:
             OS.rename(target, tree)  # what is staged goes with the job
             raise
-        OS.close(OS.create(f"{target}/{SUCCESS}"))
     OS.sync_directory(target.rpartition("/")[0] or "/")
     return tuple(files)
 

@@ -10,6 +10,7 @@ All versions of a key go, tombstones too. Values of other records that quote it 
 in blocks that it has not used again is not for a log to say.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import fspath
@@ -20,10 +21,12 @@ from tidelog.disk.disk import OS
 from tidelog.disk.names import OWN_SUFFIX, TopicPartition
 from tidelog.disk.published_end import PUBLISHED_END
 from tidelog.errors import InvalidTopicError, JobFailedError
+from tidelog.spark.jobs.compact_job import chosen_logs
 from tidelog.spark.jobs.copy_job import choose_partitions
 from tidelog.spark.jobs.details import details_frame
 from tidelog.spark.jobs.local_tasks import Tasks
 from tidelog.spark.jobs.running import SparkTasks, staged, task_bytes_for
+from tidelog.spark.jobs.topic_plan import topic_names
 from tidelog.store.forgetting import FileTraces, Forgetting, LogForgotten, claimed
 from tidelog.store.key_match import KeyMatch
 from tidelog.store.key_search import SHORTEST_SEARCHED
@@ -36,6 +39,7 @@ from tidelog.store.topic_names import INTERNAL_TOPICS
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_log = logging.getLogger("tidelog")
 _SCHEMA = (
     "topic string, partition int, outcome string, records long, segments int, bytes_before long, bytes_after long, "
     "quoted_in_values long, quoted_elsewhere long"
@@ -149,15 +153,14 @@ def forget(
     Files kept aside (`*.tidelog`) that have a key in them are removed only with `remove_kept_aside`: otherwise the job fails in the end,
     and says what remains. `dry_run` takes no lock: it counts, and changes nothing.
     """
-    names = [topics] if isinstance(topics, str) else list(topics)
+    names = topic_names(topics) or []
     wanted, options = _checked(names, keys), ForgetOptions(remove_kept_aside, piece_bytes)
     job = f"forget keys of {', '.join(names)}"
     if dry_run:
         tasks = SparkTasks(spark, job, progress=progress)
         found = plan_forget(tasks, directory, names, wanted, options)
     else:
-        with ReadOnlyStore.open(directory) as looked_at:
-            only = choose_partitions(looked_at, names, internal=True)
+        only = chosen_logs(directory, names)
         opened = Store.open(directory, config=config, adopt=adopt, lock_timeout_s=lock_timeout_s, background=False, only=only)
         with opened as store, staged(fspath(store.paths[0]), within=staging) as made:
             tasks = SparkTasks(spark, job, staging=made, progress=progress)
@@ -181,7 +184,8 @@ def plan_forget(tasks: Tasks, directory: Paths, topics: Sequence[str], keys: fro
 def run_forget(tasks: Tasks, store: Store, topics: Sequence[str], keys: frozenset[bytes], options: ForgetOptions) -> ForgetOutcome:
     """The job itself, in a store that is this process's own, by whatever runs its tasks; they have a staging folder."""
     with claimed(store, topics) as logs:
-        run = Forgetting(logs, keys, tasks, options.piece_bytes or task_bytes_for(sum(log.size_bytes for log in logs), tasks.workers))
+        piece_bytes = options.piece_bytes or task_bytes_for(sum(log.size_bytes for log in logs), tasks.workers)
+        run = Forgetting(logs, keys, tasks, piece_bytes, None if tasks.staging is None else tasks.staging.path)
         run.search()
         run.rewrite()
         files = run.prove()
@@ -189,18 +193,13 @@ def run_forget(tasks: Tasks, store: Store, topics: Sequence[str], keys: frozense
         for file in removed:
             OS.remove(file.path)
             OS.sync_directory(file.path.rpartition("/")[0])
+            _log.info("removed %s, which was kept aside and had a key in it", file.path)
     left = [file for file in files if file not in removed]
     _check_gone(left)
     total = sum((file.traces for file in left), Traces())
-    proof = Proof(
-        len(left),
-        sum(file.size_bytes for file in left),
-        total.record_keys + total.raw,
-        total.quoted_in_values,
-        total.quoted_elsewhere,
-        total.look_alikes,
-        sum(1 for key in keys if len(key) < SHORTEST_SEARCHED),
-    )
+    quoted = (total.quoted_in_values, total.quoted_elsewhere, total.look_alikes)
+    short_keys = sum(1 for key in keys if len(key) < SHORTEST_SEARCHED)
+    proof = Proof(len(left), sum(file.size_bytes for file in left), total.record_keys + total.raw, *quoted, short_keys)
     kept = tuple(file.path for file in removed)
     return ForgetOutcome(False, tuple(map(_partition, run.outcomes)), kept, proof, tuple(tasks.stages))
 

@@ -20,13 +20,10 @@ from tidelog.spark.jobs.keyed_frame import (
     IS_TOMBSTONE,
     IS_VERSION,
     KeyedItem,
-    KeyedPlan,
     detail_rows,
     keyed_frame,
-    offsets_in,
-    plan_keyed,
-    time_of,
 )
+from tidelog.spark.jobs.keyed_plan import KeyedPlan, check_offsets, offsets_in, plan_keyed, time_of
 from tidelog.spark.jobs.local_tasks import Tasks
 from tidelog.spark.jobs.running import SparkTasks
 from tidelog.spark.jobs.topic_plan import Directory, Positions, directory_path, topic_names
@@ -80,9 +77,9 @@ def history(
     """The versions of each key of topics, or of all, as `HistoryResult.history`. Takes no lock and changes nothing.
 
     `start` is a point as of which the history begins: with the version that each key had then, which is its first. `as_of` is where it
-    ends; both as in `table`. `keys` asks for some only. A history of which compaction or retention has taken versions away raises
-    `UnknownPastError`, which names the first start that can be told, or with `allow_incomplete` gives what is left, and a column
-    `is_complete`. A tombstone ends the version before it, and is a row only with `include_tombstones`.
+    ends; both as in `table`: an offset, offsets by partition, or one time for all. `keys` asks for some only. A history of which compaction
+    or retention has taken versions away raises `UnknownPastError`, which names the first start that can be told, or with `allow_incomplete`
+    gives what is left, and a column `is_complete`. A tombstone ends the version before it, and is a row only with `include_tombstones`.
     """
     names = topic_names(topics)
     tasks = SparkTasks(spark, f"history of {', '.join(names) if names else directory_path(directory)}", progress=progress)
@@ -120,8 +117,10 @@ def plan_history(
     piece_bytes: int | None,
 ) -> tuple[KeyedPlan, list[list[KeyedItem]]]:
     """What is read, and what each task does. Needs no Spark."""
-    plan = plan_keyed(tasks, directory, topics, until=as_of, isolation=isolation, piece_bytes=piece_bytes, needs_past=True)
     start_ms = time_of(start)
+    if start is not None and start_ms is None:
+        check_offsets(start, "start")
+    plan = plan_keyed(tasks, directory, topics, until=as_of, isolation=isolation, piece_bytes=piece_bytes, needs_past=True)
     starts = {} if start is None or start_ms is not None else offsets_in(plan.topics, start, "start")
     if not allow_incomplete:
         known = list(plan.known.values())
@@ -139,7 +138,8 @@ def plan_history(
             at = starts.get(partition, -1)
             one = replace(reading, all_after_ms=start_ms) if start_ms is not None else replace(reading, all_from_offset=at + 1)
             is_complete = _tells(plan.known[partition], starts.get(partition), start_ms)
-            items[-1].append(KeyedItem(split, one, is_complete, None if allow_incomplete else max(plan.cleaned[partition], at + 1)))
+            guard = None if allow_incomplete else plan.guard(split, offset=starts.get(partition), timestamp_ms=start_ms)
+            items[-1].append(KeyedItem(split, one, is_complete, guard))
     return plan, items
 
 

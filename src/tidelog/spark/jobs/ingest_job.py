@@ -13,12 +13,12 @@ from os import PathLike, fspath
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, cast
 
-from tidelog.disk.names import TopicPartition
-from tidelog.errors import InvalidConfigError, LogNotFoundError
+from tidelog.errors import InvalidConfigError
+from tidelog.record.kernel.clock import wall_clock
 from tidelog.spark.jobs.details import details_frame
+from tidelog.spark.jobs.ingest_outcome import Ingested, ends_of, grown_since, is_repetition, ledger_entry, may_be_there
 from tidelog.spark.jobs.running import context_of
 from tidelog.spark.jobs.task_errors import typed_error
-from tidelog.store.read_only_store import ReadOnlyStore
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -33,47 +33,6 @@ _BY_SUFFIX = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".ndjson
 _DEFAULTS = {"csv": {"header": "true"}}
 _NESTED = ("struct", "array", "map", "variant")
 _SCHEMA = "topic string, partition int, start_offset long, end_offset long"
-
-
-@dataclass(frozen=True, slots=True)
-class AppendedRange:
-    """What an ingest has appended to a partition: offsets from one up to, not including, another; ends of transactions take some."""
-
-    partition: TopicPartition
-    start_offset: int
-    end_offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class Ingested:
-    """What became of the rows; of a dry run, what they would become."""
-
-    directory: str
-    topic: str | None
-    """None: each row says it."""
-    dry_run: bool
-    columns: tuple[tuple[str, str], ...]
-    """Of the records, with their types in Spark."""
-    records: int
-    """Rows that were written; None of a dry run are."""
-    ranges: tuple[AppendedRange, ...]
-    stages: tuple[tuple[str, int], ...]
-    """What executors did, and in how many tasks."""
-
-    @property
-    def was_there_already(self) -> bool:
-        """Whether an earlier run with the same transactional id had appended the rows, and this one did nothing."""
-        return not self.dry_run and self.records > 0 and not self.ranges
-
-    def __str__(self) -> str:
-        into = f"{self.directory}, topic {self.topic}" if self.topic is not None else f"{self.directory}, topics by column"
-        shown = ", ".join(f"{name} {kind}" for name, kind in self.columns)
-        if self.dry_run:
-            return f"would be appended to {into}: {shown}; {self.stages[0][1]} tasks"
-        if self.was_there_already:
-            return f"{into}: {self.records} records were there already"
-        lines = [f"{one.partition}: offsets {one.start_offset} to {one.end_offset}" for one in self.ranges]
-        return "\n".join([f"{into}: {self.records} records{f' ({shown})' if shown else ''}", *lines])
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +86,10 @@ def ingest(
     columns = tuple((one.name, one.dataType.simpleString()) for one in rows.schema.fields)
     stages = (("write", _tasks_of(spark, rows)),)
     if dry_run:
-        return IngestResult(path, topic, True, columns, 0, (), stages, details_frame(spark, [], _SCHEMA))
+        return IngestResult(path, topic, True, columns, 0, (), stages, False, details_frame(spark, [], _SCHEMA))
     new_topics = (partitions, config or {}) if create else None
     chosen = sink_options(topic, new_topics, transactional_id, batch_id, compression, lock_timeout_s)
-    before = ends_of(path)
+    started_ms, before, known = wall_clock(), ends_of(path), ledger_entry(path, transactional_id)
     counted = Observation("tidelog ingest")
     described = f"tidelog ingest into {topic or path}"
     try:
@@ -138,10 +97,11 @@ def ingest(
             observed = rows.observe(counted, F.count(F.lit(1)).alias("records"))
             observed.write.format("tidelog").mode("append").options(**chosen).save(path)
     except Exception as error:
-        raise typed_error(error, described) from error
-    ranges = grown_since(before, path)
+        raise may_be_there(typed_error(error, described), transactional_id) from error
+    was_there = is_repetition(known, ledger_entry(path, transactional_id), started_ms)
+    ranges = () if was_there else grown_since(before, path, topic)
     details = details_frame(spark, [(*one.partition, one.start_offset, one.end_offset) for one in ranges], _SCHEMA)
-    return IngestResult(path, topic, False, columns, int(counted.get["records"]), ranges, stages, details)
+    return IngestResult(path, topic, False, columns, int(counted.get["records"]), ranges, stages, was_there, details)
 
 
 def read_source(spark: "SparkSession", source: "Source", format: str | None, options: Mapping[str, object]) -> "DataFrame":  # noqa: A002
@@ -226,26 +186,6 @@ def _column(expression: "Expression") -> Any:
     from pyspark.sql import functions as F  # noqa: N812 - as Spark's documentation has it
 
     return F.expr(expression) if isinstance(expression, str) else expression
-
-
-def grown_since(before: Mapping[TopicPartition, int], directory: str) -> tuple[AppendedRange, ...]:
-    """What was appended since the partitions ended there."""
-    after = ends_of(directory)
-    return tuple(AppendedRange(one, before.get(one, 0), end) for one, end in sorted(after.items()) if end > before.get(one, 0))
-
-
-def ends_of(directory: str) -> dict[TopicPartition, int]:
-    """Where each partition ends, as readers see it; nothing where there is no store yet."""
-    try:
-        with ReadOnlyStore.open(directory) as store:
-            topics = store.topics(internal=False)
-            return {
-                TopicPartition(topic.name, number): topic.log(number).high_watermark
-                for topic in topics
-                for number in store.found_topic(topic.name).homes
-            }
-    except LogNotFoundError:
-        return {}
 
 
 def _tasks_of(spark: "SparkSession", rows: "DataFrame") -> int:

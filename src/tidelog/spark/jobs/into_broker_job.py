@@ -6,15 +6,23 @@ are made with Kafka's own tools, the broker is stopped, the copy is made, and th
 
     step                                                           after a crash
     the broker's lock is taken, its marker of a clean stop goes    the broker recovers its logs, as after any crash
-    files of an empty partition directory are removed, and the     the partition is empty, or as copied and marked as such by
-    copied directory is renamed to its place                       `copied-in.tidelog`
+    a copied directory is brought here under a name that brokers   the broker removes it when it starts
+    have for what is to be deleted
+    an empty partition directory gets such a name, and the         the partition is empty, or as copied and marked as such by
+    copied one is renamed to its place                             `copied-in.tidelog`; the broker makes one that is missing
     checkpoints of recovery points, starts and high watermarks     the broker works them out again
-    the marks are removed, the lock let go
+    the marks are removed, then what was set aside; the lock is    the broker removes what was set aside
+    let go
 
-A marked partition to which nothing was appended since is replaced by the next copy: running it again is safe.
+What fails before the checkpoints is undone: every directory is what it was. A marked partition to which nothing was appended since is
+replaced by the next copy: running it again is safe. A data directory may be a file system of its own, where nothing can be renamed to from
+the staging folder beside it: what is copied is then written there once more.
 """
 
+import errno
 import json
+import re
+import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,17 +30,20 @@ from uuid import UUID
 
 from tidelog.disk.disk import Disk
 from tidelog.disk.log_directory import LogDirectory
-from tidelog.disk.names import LOG, OWN_SUFFIX, TopicPartition, parse_segment_file
-from tidelog.disk.partition_metadata import format_topic_id, read_metadata
-from tidelog.errors import InconsistentTopicIdError, NotAStoreError, TidelogError, UnknownTopicError
+from tidelog.disk.names import LOG, OWN_SUFFIX, TopicPartition, deleted_directory, parse_segment_file
+from tidelog.errors import NotAStoreError, TidelogError
 from tidelog.log.storage_errors import storage_error
-from tidelog.store.cluster_metadata import DescribedTopic, MetadataLog, metadata_directory
+from tidelog.store.broker_directory import META_PROPERTIES, check_assigned, topic_id_for
+from tidelog.store.cluster_metadata import MetadataLog, metadata_directory
 from tidelog.store.copy_commit import build_partition, starts_inside
 from tidelog.store.copying import CopiedLog
 from tidelog.store.staging import Staging
 
-META_PROPERTIES = "meta.properties"
 COPIED_IN = f"copied-in{OWN_SUFFIX}"
+_OURS = b"tidelog".hex()
+"""What the ids begin with under which we set directories aside: a broker's own are nothing to us."""
+_SET_ASIDE = re.compile(rf"\.{_OURS}[0-9a-f]{{18}}-delete\Z")
+_CARRY_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +70,10 @@ class BrokerTarget:
             raise locked
         directory = metadata_directory(disk, [path])
         described = {} if directory is None else MetadataLog(disk, directory).topics()
-        ids = {partition.topic: _topic_id(disk, path, partition, described) for partition in partitions}
+        ids = {partition.topic: topic_id_for(disk, path, partition, described) for partition in partitions}
         target = cls(disk, path, ids)
         for partition in partitions:
+            check_assigned(disk, path, partition, described)
             target._check_empty(partition)
         return target
 
@@ -81,15 +93,10 @@ class BrokerTarget:
                 raise
             raise storage_error(error, path, "preparing the copy failed; nothing was changed") from error
         try:
+            self._sweep()
             for log in logs:
                 self._check_empty(log.source.partition)  # again: the broker may have run meanwhile
-            for log in logs:
-                partition = log.source.partition
-                directory = f"{path}/{partition}"
-                self._give_away(built[partition])
-                disk.remove_tree(directory)
-                disk.rename(built[partition], directory)
-                disk.sync_directory(path)
+            asides = self._put_in_place(built)
             for log in logs:
                 start = log.source.log_start_offset if starts_inside(log) else None
                 end = log.settled.next_offset
@@ -97,12 +104,58 @@ class BrokerTarget:
             for log in logs:
                 disk.remove(f"{path}/{log.source.partition}/{COPIED_IN}")
                 disk.sync_directory(f"{path}/{log.source.partition}")
+            with suppress(OSError):  # all is done, and the broker removes them, too
+                for aside in asides:
+                    disk.remove_tree(aside)
         except OSError as error:
             if isinstance(error, TidelogError):
                 raise
             raise storage_error(error, path, "putting the copy in place failed; running it again is safe") from error
         finally:
             home.let_go()
+
+    def _put_in_place(self, built: Mapping[TopicPartition, str]) -> list[str]:
+        """All directories, or none: what was set aside for them."""
+        disk, done = self.disk, list[tuple[TopicPartition, str | None]]()
+        brought = ""
+        try:
+            for partition, source in built.items():
+                directory, brought = f"{self.path}/{partition}", self._aside(partition)
+                _carry(disk, source, brought)
+                self._give_away(brought)
+                aside = self._aside(partition) if disk.exists(directory) or disk.is_link(directory) else None
+                if aside is not None:
+                    disk.rename(directory, aside)
+                done.append((partition, aside))
+                disk.rename(brought, directory)
+                disk.sync_directory(self.path)
+        except BaseException:
+            for partition, aside in reversed(done):
+                with suppress(OSError):  # what cannot be undone either is marked, or was empty: the next copy goes on from there
+                    self._take_back(partition, aside)
+            with suppress(OSError):
+                disk.remove_tree(brought)
+            raise
+        return [aside for _, aside in done if aside is not None]
+
+    def _take_back(self, partition: TopicPartition, aside: str | None) -> None:
+        disk, directory = self.disk, f"{self.path}/{partition}"
+        if disk.exists(directory):
+            copied = self._aside(partition)
+            disk.rename(directory, copied)
+            disk.remove_tree(copied)
+        if aside is not None:
+            disk.rename(aside, directory)
+        disk.sync_directory(self.path)
+
+    def _aside(self, partition: TopicPartition) -> str:
+        """A new name for a directory that does not count: brokers, and we, take it for one that is to be removed."""
+        return f"{self.path}/{deleted_directory(partition, _OURS + secrets.token_hex(9))}"
+
+    def _sweep(self) -> None:
+        """Remove what a copy that was cut off has set aside."""
+        for name in [name for name in self.disk.names(self.path) if _SET_ASIDE.search(name)]:
+            self.disk.remove_tree(f"{self.path}/{name}")
 
     def _give_away(self, directory: str) -> None:
         """The broker may run as somebody else, and has to write to what it gets."""
@@ -127,25 +180,31 @@ class BrokerTarget:
                 )
 
 
-def _topic_id(disk: Disk, path: str, partition: TopicPartition, described: Mapping[str, DescribedTopic]) -> UUID:
-    known = described.get(partition.topic)
-    here = read_metadata(disk, f"{path}/{partition}")
-    if known is not None and here is not None and here != known.topic_id:
-        raise InconsistentTopicIdError(
-            "the partition belongs to another topic of this name",
-            path=f"{path}/{partition}",
-            expected=format_topic_id(known.topic_id),
-            found=format_topic_id(here),
-        )
-    if known is not None and partition.partition < known.partitions:
-        return known.topic_id
-    if known is None and here is not None:
-        return here
-    raise UnknownTopicError(
-        f"the broker knows no {'topic ' + repr(partition.topic) if known is None else f'partition {partition}'}",
-        path=path,
-        hint="make it with Kafka's own tools while the broker runs, then stop the broker",
-    )
+def _carry(disk: Disk, source: str, target: str) -> None:
+    """Move a directory of files, to another file system too: there it is durable before this returns."""
+    try:
+        disk.rename(source, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        disk.make_directory(target)
+        for entry in list(disk.entries(source)):
+            _write_again(disk, f"{source}/{entry.name}", f"{target}/{entry.name}")
+            disk.set_mtime_ns(f"{target}/{entry.name}", entry.mtime_ns)
+        disk.sync_directory(target)
+
+
+def _write_again(disk: Disk, source: str, target: str) -> None:
+    read_from, write_to = disk.open(source), disk.create(target)
+    try:
+        position = 0
+        while content := disk.read(read_from, _CARRY_BYTES, position):
+            disk.write(write_to, [content], position)
+            position += len(content)
+        disk.sync(write_to)
+    finally:
+        disk.close(read_from)
+        disk.close(write_to)
 
 
 def _mark(disk: Disk, directory: str) -> None:

@@ -12,13 +12,14 @@ from tidelog.disk.disk import OS
 from tidelog.record.kernel.clock import wall_clock
 from tidelog.spark.jobs.ingest_columns import choose_columns, record_columns, spark_name
 from tidelog.spark.jobs.ingest_files import read_rows
-from tidelog.spark.jobs.ingest_job import Ingested, ends_of, format_of, grown_since, sink_options
+from tidelog.spark.jobs.ingest_job import format_of, sink_options
+from tidelog.spark.jobs.ingest_outcome import AppendedRange, Ingested
 from tidelog.spark.jobs.running import staged
 from tidelog.spark.sink_columns import SinkColumns
 from tidelog.spark.sink_topics import SinkTopics
 from tidelog.spark.write_options import WriteOptions
 from tidelog.store.directories import wait_for_owner
-from tidelog.store.sink_commit import NewTopics, SinkCommit, commit_staged
+from tidelog.store.sink_commit import NewTopics, SinkCommit, SinkCommitted, commit_staged
 from tidelog.store.staging import check_place, sweep_staging
 from tidelog.store.transactions.ledger import LedgerEntry
 
@@ -54,9 +55,9 @@ def ingest_here(
     topics.find(topic)
     check_place(directory, None)
     wait_for_owner(OS, [directory], lock_timeout_s)
-    before = ends_of(directory)
     rows = _Records(read_rows(sources, format_of(sources, form)), columns)
     sweep_staging(OS, [directory], wall_clock())
+    done = SinkCommitted(0)
     with staged(directory) as staging:
         from tidelog.spark.sink_tasks import stage
 
@@ -66,8 +67,9 @@ def ingest_here(
             entry = None if transactional_id is None else LedgerEntry(f"batch/{transactional_id}", 0)
             new_topics = NewTopics(options.partitions, options.topic_config)
             commit = SinkCommit((file,), f"{_ID_PREFIX}{transactional_id or uuid4()}", entry, new_topics)
-            commit_staged([directory], commit, lock_timeout_s=lock_timeout_s)
-    return Ingested(directory, topic, False, rows.kinds, rows.count, grown_since(before, directory), ())
+            done = commit_staged([directory], commit, lock_timeout_s=lock_timeout_s)
+    ranges = tuple(AppendedRange(*one) for one in done.ranges)
+    return Ingested(directory, topic, False, rows.kinds, rows.count, ranges, (), done.repeats is not None)
 
 
 class _Records:

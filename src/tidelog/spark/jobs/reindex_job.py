@@ -24,20 +24,16 @@ from tidelog.inspection.reindex import (
     RebuiltFile,
     ReindexFacts,
     ReindexReport,
-    SegmentIndexed,
-    check_settled,
-    check_sound,
     index_files,
-    indexed,
     reindex_facts,
     replace_with,
     replay_files,
-    scan_for_index,
 )
+from tidelog.inspection.reindex_scan import SegmentIndexed, check_settled, check_sound, indexed, scan_for_index
 from tidelog.log.segment_piece import SegmentPiece, pack
 from tidelog.record.kernel.clock import wall_clock
 from tidelog.spark.jobs.details import Details
-from tidelog.spark.jobs.running import READ_ONCE_BYTES, SparkTasks, staged, task_bytes_for
+from tidelog.spark.jobs.running import SparkTasks, read_once_bytes_for, staged
 from tidelog.store.read_only_store import ReadOnlyStore
 
 if TYPE_CHECKING:
@@ -84,7 +80,9 @@ class _ScanItem(NamedTuple):
 class _ReplayItem(NamedTuple):
     log: int
     facts: ReindexFacts
+    outlines: tuple[SegmentIndexed, ...]
     scanned: tuple[str, ...]
+    """For each, where what producers did is written down."""
 
 
 class _Staged(NamedTuple):
@@ -146,7 +144,7 @@ class _Run:
         self.failures: dict[str, TidelogError] = {}
         self.notes: dict[str, str | None] = {}
         total = sum(segment.size_bytes for own in self.segments.values() for segment in own)
-        self.task_bytes = task_bytes_for(total, tasks.workers, most=READ_ONCE_BYTES)
+        self.task_bytes = read_once_bytes_for(total, tasks.workers)
         with ReadOnlyStore.open(root) as store:
             self.settings = {topic: store.settings_of(topic).config for topic in {_partition(name).topic for name in names}}
 
@@ -178,9 +176,10 @@ class _Run:
             if name not in self.failures:
                 config = self.settings[_partition(name).topic]
                 facts = reindex_facts(f"{self.root}/{name}", config.index_interval_bytes, self.now_ms, 86_400_000, OS)
-                items.append(_ReplayItem(number, facts, tuple(scanned.path for scanned in self.scanned[name])))
+                scanned = self.scanned[name]
+                items.append(_ReplayItem(number, facts, tuple(one.outline for one in scanned), tuple(one.path for one in scanned)))
         packs = pack(items, [max(1, len(item.scanned)) for item in items], 1000, self.tasks.workers)
-        is_little = sum(scanned.path_bytes for own in self.scanned.values() for scanned in own) <= _HERE_BYTES
+        is_little = sum(one.path_bytes for own in self.scanned.values() for one in own) <= _HERE_BYTES
         for own, answers in zip(packs, self.tasks.run("follow producers", _replay, packs, here=is_little), strict=True):
             for item, answer in zip(own, answers, strict=True):
                 self.replayed[self.names[item.log]] = answer
@@ -212,8 +211,7 @@ def _scan(items: Sequence[_ScanItem], name: str) -> list[_Scanned]:
         scanned = indexed(found)
         producers = pickle.dumps(scanned)
         _write(OS, f"{prefix}-producers", producers)
-        outline = SegmentIndexed(scanned.base_offset, scanned.size_bytes, scanned.valid_bytes, scanned.next_offset, [], scanned.error)
-        answers.append(_Scanned(f"{prefix}-producers", len(producers), files, outline))
+        answers.append(_Scanned(f"{prefix}-producers", len(producers), files, scanned.outline()))
         segment.forget()
     return answers
 
@@ -221,8 +219,9 @@ def _scan(items: Sequence[_ScanItem], name: str) -> list[_Scanned]:
 def _replay(items: Sequence[_ReplayItem], name: str) -> list[list[_Staged]]:
     answers = []
     for item in items:
-        scanned: list[SegmentIndexed] = [pickle.loads(OS.read_file(path)) for path in item.scanned]  # noqa: S301 - our own staging
-        files = replay_files(OS, item.facts, scanned)
+        # One segment at a time: what producers did in a whole partition may be more than a worker has memory for.
+        scanned = (pickle.loads(OS.read_file(path)) for path in item.scanned)  # noqa: S301 - our own staging
+        files = replay_files(OS, item.facts, item.outlines, scanned)
         answers.append([_put_aside(OS, f"{name}-{item.log}", file) for file in files])
     return answers
 

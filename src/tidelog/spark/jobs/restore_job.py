@@ -1,6 +1,6 @@
 """`restore` by executors: a new store from a snapshot or a backup, which may have been taken while somebody was writing.
 
-    plan      which files count, as for loading them; `until` says up to where
+    plan      which files count, as for loading them; `until` says up to where; `dry_run` ends here
     copy      executors check every batch; what is sound up to there goes on
     judge     a torn end is cut, as recovery does it, and kept aside; damage with data behind it is refused, unless it is to be cut too
     follow    one task a log: transaction indexes, producer snapshots, leader epochs
@@ -24,16 +24,17 @@ from tidelog.disk.names import TopicPartition
 from tidelog.errors import TidelogError
 from tidelog.log.load_report import Cut
 from tidelog.record.kernel.clock import wall_clock
-from tidelog.spark.jobs.copy_job import choose_partitions
+from tidelog.spark.jobs.copy_job import choose_partitions, no_staging
 from tidelog.spark.jobs.details import details_frame
 from tidelog.spark.jobs.local_tasks import Tasks
 from tidelog.spark.jobs.running import SparkTasks, staged, task_bytes_for
+from tidelog.spark.jobs.topic_plan import topic_names
 from tidelog.store.adopting import with_settings
-from tidelog.store.batch_selection import SelectionRules
+from tidelog.store.batch_selection import NO_END, SelectionRules
 from tidelog.store.cluster_metadata import metadata_directory, read_cluster_metadata
 from tidelog.store.copied_topics import cleaner_offsets, new_store_file
 from tidelog.store.copy_commit import check_new_target, commit_store
-from tidelog.store.copy_plan import Until, UntilPoint, plan_backup
+from tidelog.store.copy_plan import LogSource, Until, UntilPoint, plan_backup
 from tidelog.store.copying import CopiedLog, Damage, copy_logs
 from tidelog.store.directories import resolve_paths
 from tidelog.store.loading import Paths
@@ -44,8 +45,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _SCHEMA = (
-    "topic string, partition int, from_offset long, to_offset long, why string, records long, batches long, bytes_written long, "
-    "bytes_cut long, cuts array<string>, open_transactions int, notes array<string>"
+    "topic string, partition int, outcome string, from_offset long, to_offset long, why string, records long, batches long, "
+    "bytes_written long, bytes_cut long, cuts array<string>, open_transactions int, notes array<string>"
 )
 
 
@@ -86,10 +87,13 @@ class PartitionRestored:
 
 @dataclass(frozen=True, slots=True)
 class RestoreOutcome:
-    """What was restored."""
+    """What was restored; of a dry run, what would be."""
 
     target: str
+    dry_run: bool
     partitions: tuple[PartitionRestored, ...]
+    plans: tuple[LogSource, ...]
+    """Of a dry run. What is in the batches is not known: where one is damaged, less will come back, or the job refuse."""
     notes: tuple[str, ...]
     """What could not be taken over besides the logs."""
     stages: tuple[tuple[str, int], ...]
@@ -106,7 +110,9 @@ class RestoreOutcome:
         return sum(cut.size_bytes for one in self.partitions for cut in one.cuts)
 
     def __str__(self) -> str:
-        return "\n".join([*map(str, self.partitions), *self.notes, f"restored to {self.target}"])
+        lines = [line for plan in self.plans for line in (str(plan), *(f"  {note}" for note in plan.notes))]
+        end = f"{'would be restored' if self.dry_run else 'restored'} to {self.target}"
+        return "\n".join([*lines, *map(str, self.partitions), *self.notes, end])
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,22 +133,24 @@ def restore(
     topics: Sequence[str] | str | None = None,
     until: Until = None,
     damage: Damage = "refuse",
+    dry_run: bool = False,
     piece_bytes: int | None = None,
     progress: bool | None = None,
 ) -> RestoreResult:
     """Make a new store of a backup, or of several directories of one, up to a time or to offsets. The backup is only read.
 
     `damage` is about damage with data behind it, which no crash explains but a backup that was taken file by file: "cut" keeps what lies
-    before it, and puts the rest aside.
+    before it, and puts the rest aside. `dry_run` reads no batches, but for those that a time is looked up in: it gives the plans.
     """
-    names = [topics] if isinstance(topics, str) else topics
+    names = topic_names(topics)
     place = os.path.realpath(target)
     check_new_target(OS, place, resolve_paths(backup))
-    with staged(place) as made:
+    with staged(place) if not dry_run else no_staging() as made:
         tasks = SparkTasks(spark, f"restore {', '.join(names) if names else 'to ' + place}", staging=made, progress=progress)
-        found = run_restore(tasks, backup, place, names, UntilPoint.of(until), damage=damage, piece_bytes=piece_bytes)
-    details = details_frame(spark, [_row(one) for one in found.partitions], _SCHEMA)
-    return RestoreResult(place, found.partitions, found.notes, found.stages, details)
+        found = run_restore(tasks, backup, place, names, UntilPoint.of(until), damage=damage, dry_run=dry_run, piece_bytes=piece_bytes)
+    rows = [_row(one) for one in found.partitions] + [_planned_row(plan) for plan in found.plans]
+    details = details_frame(spark, rows, _SCHEMA)
+    return RestoreResult(place, dry_run, found.partitions, found.plans, found.notes, found.stages, details)
 
 
 def run_restore(
@@ -153,13 +161,15 @@ def run_restore(
     until: UntilPoint,
     *,
     damage: Damage = "refuse",
+    dry_run: bool = False,
     piece_bytes: int | None = None,
 ) -> RestoreOutcome:
-    """The job itself, by whatever runs its tasks. They have a staging folder beside the target."""
+    """The job itself, by whatever runs its tasks. They have a staging folder beside the target, unless it is a dry run."""
     if damage not in ("refuse", "cut"):
         raise ValueError(f"damage is 'refuse' or 'cut', not {damage!r}")
     notes: list[str] = []
-    sweep_staging(OS, [target], wall_clock())
+    if not dry_run:
+        sweep_staging(OS, [target], wall_clock())
     with ReadOnlyStore.open(backup) as store:
         chosen = choose_partitions(store, topics, internal=True)
         until.check(chosen, store.paths[0])
@@ -174,16 +184,18 @@ def run_restore(
         for partition, home in homes.items():
             start = states[home].log_start_offsets.get(partition, 0)
             plans.append(plan_backup(f"{home}/{partition}", store.settings(partition.topic).config, start, until, task_bytes))
-        logs = copy_logs(plans, SelectionRules(), tasks, task_bytes, damage=damage)
+        if dry_run:
+            return RestoreOutcome(target, True, (), tuple(plans), tuple(notes), ())
+        assert tasks.staging is not None
+        logs = copy_logs(plans, SelectionRules(), tasks, task_bytes, damage=damage, staging=tasks.staging.path)
         content = new_store_file(store, chosen, cluster_metadata=False)
         if metadata_directory(OS, store.paths) is not None:
             try:
                 content = with_settings(content, read_cluster_metadata(OS, store.paths), LogConfig())
             except TidelogError as error:
                 notes.append(f"the settings of topics are not known: {error}")
-        assert tasks.staging is not None
         commit_store(OS, tasks.staging, target, logs, content, cleaner_offsets(OS, store.paths))
-    return RestoreOutcome(target, tuple(map(PartitionRestored.of, logs)), tuple(notes), tuple(tasks.stages))
+    return RestoreOutcome(target, False, tuple(map(PartitionRestored.of, logs)), (), tuple(notes), tuple(tasks.stages))
 
 
 def cut_text(cut: Cut) -> str:
@@ -194,4 +206,9 @@ def cut_text(cut: Cut) -> str:
 
 def _row(one: PartitionRestored) -> tuple[object, ...]:
     facts = (one.from_offset, one.to_offset, one.why, one.records, one.batches, one.size_bytes, sum(cut.size_bytes for cut in one.cuts))
-    return (*one.partition, *facts, [cut_text(cut) for cut in one.cuts], len(one.open_transactions), list(one.notes))
+    return (*one.partition, "restored", *facts, [cut_text(cut) for cut in one.cuts], len(one.open_transactions), list(one.notes))
+
+
+def _planned_row(plan: LogSource) -> tuple[object, ...]:
+    end = None if plan.end_offset >= NO_END else plan.end_offset
+    return (*plan.partition, "planned", plan.log_start_offset, end, plan.why, *(None,) * 6, list(plan.notes))

@@ -1,13 +1,15 @@
 """Run the tasks of a job on executors: functions of small values, whose answers come back to the driver.
 
-A task is pickled and sent with the function; each becomes one Spark task: of an RDD, which needs no planning, or of `mapInArrow` where
-there are none (Spark Connect). Only answers cross to the JVM, in rows of at most `ROW_BYTES`; what is large goes through files in the
-staging directory of the job, which all executors share. An attempt gets a name that no other attempt has, so that it may die, run twice or
-speculate: what it wrote counts only if its answer came back.
+A task is pickled, and becomes one Spark task: of an RDD, which needs no planning, or of `mapInArrow` where there are none (Spark Connect).
+Few bytes of tasks go with the function, which is the quickest; many are shared out, so that nobody holds all of them. Only answers cross
+to the JVM, in rows of at most `ROW_BYTES`; what is large goes through files in the staging directory of the job, which all executors
+share. An attempt gets a name that no other attempt has, so that it may die, run twice or speculate: what it wrote counts only if its
+answer came back.
 
 Where there is a `sparkContext` each stage is a job group with a name that people understand; Spark Connect has none, and does without.
 """
 
+import logging
 import os
 import pickle
 import sys
@@ -18,9 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.disk.disk import OS
 from tidelog.disk.process_identity import ProcessIdentity
+from tidelog.log.storage_errors import typed_refusals
+from tidelog.record.kernel.clock import wall_clock
 from tidelog.spark.jobs.progress import Progress, no_progress
 from tidelog.spark.jobs.task_errors import typed_error
-from tidelog.store.staging import Staging
+from tidelog.store.staging import Staging, sweep_staging
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,6 +32,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROW_BYTES = 8 << 20
+SENT_WITH_FUNCTION_BYTES = 256 << 10
+"""So many bytes of tasks, all together, may every executor have: Spark would broadcast more."""
+_logger = logging.getLogger(__name__)
 _SCHEMA = "task long, part int, answer binary"
 _GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 
@@ -60,7 +67,7 @@ class SparkTasks:
         pickled = [pickle.dumps(task) for task in tasks]
         try:
             with _named(self.spark, description) as watched, self._progress(description, watched, len(tasks)):
-                rows = _collected(self.spark, _Worker(function, pickled, self.staging), len(tasks))
+                rows = _collected(self.spark, _Worker(function, self.staging), pickled)
         except Exception as error:
             raise typed_error(error, description) from error
         return _answers(rows, len(tasks))
@@ -72,19 +79,27 @@ class SparkTasks:
 class _Worker:
     """What executors run: pickled with everything it needs."""
 
-    def __init__(self, function: Work, tasks: list[bytes], staging: Staging | None) -> None:
+    def __init__(self, function: Work, staging: Staging | None, tasks: Sequence[bytes] = ()) -> None:
         self._function = function
-        self._tasks = tasks
         self._staging = staging
+        self._tasks = tasks
 
-    def rows(self, numbers: Iterable[int]) -> Iterator[tuple[int, int, bytes]]:
+    def with_tasks(self, tasks: Sequence[bytes]) -> "_Worker":
+        """The same, with all tasks in it."""
+        return _Worker(self._function, self._staging, tasks)
+
+    def numbered(self, numbers: Iterable[int]) -> Iterator[tuple[int, int, bytes]]:
+        """The answers of tasks that came along."""
+        return self.rows((number, self._tasks[number]) for number in numbers)
+
+    def rows(self, tasks: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, int, bytes]]:
         """The answers of tasks, in parts."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
         attempt = f"{context.stageId()}-{context.taskAttemptId()}" if context is not None else f"p{os.getpid()}"
-        for number in numbers:
-            answer = pickle.dumps(do_task(self._function, pickle.loads(self._tasks[number]), self._staging, attempt))  # noqa: S301
+        for number, task in tasks:
+            answer = pickle.dumps(do_task(self._function, pickle.loads(task), self._staging, attempt))  # noqa: S301
             for part, start in enumerate(range(0, len(answer), ROW_BYTES)):
                 yield number, part, answer[start : start + ROW_BYTES]
 
@@ -93,19 +108,23 @@ class _Worker:
         import pyarrow as pa
 
         types = (pa.int64(), pa.int32(), pa.binary())
-        for row in self.rows(number for batch in batches for number in batch.column(0).to_pylist()):
+        for row in self.numbered(number for batch in batches for number in batch.column(0).to_pylist()):
             arrays = [pa.array([fact], kind) for fact, kind in zip(row, types, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, ["task", "part", "answer"])
 
 
 @contextmanager
 def staged(data_directory: str, *, within: str | None = None) -> Iterator[Staging]:
-    """A staging directory for a job, which goes when the job is over, however that ends. One of a killed driver is swept by the next."""
+    """A staging directory for a job, which goes when the job is over, however that ends. Those of killed drivers are swept before."""
+    sweep_staging(OS, [data_directory], wall_clock(), within=within)
     staging = Staging.make(OS, data_directory, ProcessIdentity.of(os.getpid()), within=within)
     try:
         yield staging
     finally:
-        staging.discard(OS)
+        try:
+            staging.discard(OS)
+        except OSError as error:  # of a file that a late task has open: what the job has done is done, and an error of its own goes first
+            _logger.warning("what a job had staged could not be removed yet: %s: %s", staging.path, error)
 
 
 def workers_of(spark: "SparkSession") -> int:
@@ -125,13 +144,21 @@ def context_of(spark: "SparkSession") -> "SparkContext | None":
         return None
 
 
-READ_ONCE_BYTES = 512 << 20
-"""The most for a task that keeps nothing of what it reads: some tenths of a second of work, where a task costs ten milliseconds."""
+READ_ONCE_BYTES = 1 << 30
+"""The most for a task that keeps nothing of what it reads: some tenths of a second of work, where a task costs tens of milliseconds."""
 
 
-def task_bytes_for(total_bytes: int, workers: int, *, least: int = 16 << 20, most: int = 128 << 20) -> int:
-    """How many bytes a task should have: all workers busy to the end, and no task so small that starting it takes longer than its work."""
-    return max(least, min(most, -(-total_bytes // (2 * max(1, workers)))))
+def task_bytes_for(total_bytes: int, workers: int, *, least: int = 16 << 20, most: int = 128 << 20, turns: int = 2) -> int:
+    """How many bytes a task should have: all workers busy to the end, and no task so small that starting it takes longer than its work.
+
+    Each worker gets some `turns`, so that one that is slow has fewer.
+    """
+    return max(least, min(most, -(-total_bytes // (turns * max(1, workers)))))
+
+
+def read_once_bytes_for(total_bytes: int, workers: int) -> int:
+    """The same for tasks that keep nothing of what they read: little work is not worth a second turn."""
+    return task_bytes_for(total_bytes, workers, most=READ_ONCE_BYTES, turns=1)
 
 
 def fair_share(total_bytes: int, workers: int, task_bytes: int) -> int:
@@ -144,19 +171,23 @@ def fair_share(total_bytes: int, workers: int, task_bytes: int) -> int:
 
 def do_task(function: Work, task: Any, staging: Staging | None, attempt: str) -> Any:
     """Do one task, wherever that is: `attempt` is how the names of its files begin, and no other attempt's do."""
-    if staging is None:
-        return function(task, "")
-    staging.check(OS)
-    return function(task, staging.file(attempt))
+    with typed_refusals(None if staging is None else staging.path, "a task failed"):
+        if staging is None:
+            return function(task, "")
+        staging.check(OS)
+        return function(task, staging.file(attempt))
 
 
-def _collected(spark: "SparkSession", worker: _Worker, count: int) -> list[Any]:
-    context = context_of(spark)
+def _collected(spark: "SparkSession", worker: _Worker, tasks: Sequence[bytes]) -> list[Any]:
+    context, count = context_of(spark), len(tasks)
+    if context is not None and sum(map(len, tasks)) > SENT_WITH_FUNCTION_BYTES:
+        return context.parallelize(list(enumerate(tasks)), count).mapPartitions(worker.rows).collect()
+    along = worker.with_tasks(tasks)
     if context is not None:
-        return context.parallelize(range(count), count).mapPartitions(worker.rows).collect()
+        return context.parallelize(range(count), count).mapPartitions(along.numbered).collect()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # PySpark about the version of pandas, which is not used here
-        frame = spark.range(0, count, 1, count).mapInArrow(worker.batches, _SCHEMA)
+        frame = spark.range(0, count, 1, count).mapInArrow(along.batches, _SCHEMA)
         return frame.collect()
 
 

@@ -1,4 +1,8 @@
-"""`stats` by executors: what is in the segments, by headers, or by every record if that is asked for."""
+"""`stats` by executors: what is in the segments, by headers, or by every record if that is asked for.
+
+A log may be written to meanwhile: a segment may be gone by the time that a task comes to it, or be another one, which a cleaner has put in
+its place. Such a log is listed again, and what has changed is counted once more; what goes again until then is left out.
+"""
 
 import os
 from collections.abc import Sequence
@@ -10,8 +14,10 @@ from tidelog.disk.disk import OS
 from tidelog.disk.names import parse_partition
 from tidelog.inspection.partition_segments import partitions_in, segments_in
 from tidelog.inspection.stats import SegmentStats, merged, piece_stats
-from tidelog.log.segment_piece import SegmentPiece, cut_segments, pack
+from tidelog.log.segment import Segment
+from tidelog.log.segment_piece import SegmentPiece, cut_segment, pack
 from tidelog.spark.jobs.details import details_frame
+from tidelog.spark.jobs.local_tasks import Tasks
 from tidelog.spark.jobs.running import SparkTasks, task_bytes_for
 
 if TYPE_CHECKING:
@@ -77,34 +83,78 @@ def stats(
     root = os.path.abspath(directory)  # noqa: PTH100 - executors are elsewhere; links stay what they are
     names = [topics] if isinstance(topics, str) else topics
     tasks = SparkTasks(spark, f"stats of {', '.join(names) if names else root}", progress=progress)
-    segments = [segment for name in partitions_in(root, names) for segment in segments_in(f"{root}/{name}")]
-    total = sum(segment.size_bytes for segment in segments)
-    most = (128 << 20) * (1 if records else _BYTES_OF_HEADERS)
-    task_bytes = piece_bytes or task_bytes_for(total, tasks.workers, least=(16 << 20) * (1 if records else _BYTES_OF_HEADERS), most=most)
-    found = _counted(tasks, "count", cut_segments(segments, task_bytes), task_bytes, records=records)
-    # Where an index leads astray, a piece does not end where the next one begins: such a segment is counted again as a whole.
-    again = {(one.directory, one.base_offset) for piece, one in found if one.size_bytes != piece.size_bytes and not piece.is_whole}
-    if again:
-        chosen = [segment for segment in segments if (segment.directory, segment.base_offset) in again]
-        whole = cut_segments(chosen, 1 << 40)
-        found = [pair for pair in found if (pair[1].directory, pair[1].base_offset) not in again]
-        found += _counted(tasks, "count again", whole, task_bytes, records=records)
-    empty = [SegmentStats(segment.directory, segment.base_offset) for segment in segments if segment.size_bytes == 0]
-    figures = sorted(merged([one for _, one in found] + empty), key=lambda one: (_partition(one), one.base_offset))
+    figures = run_stats(tasks, root, names, records=records, piece_bytes=piece_bytes)
     details = details_frame(spark, [_row(one) for one in figures], _SCHEMA)
     return StatsResult(tuple(figures), tuple(tasks.stages), details)
 
 
+def run_stats(
+    tasks: Tasks, root: str, topics: Sequence[str] | None, *, records: bool = False, piece_bytes: int | None = None
+) -> list[SegmentStats]:
+    """The figures, by whatever runs the tasks: one for each segment, in order."""
+    segments = [segment for name in partitions_in(root, topics) for segment in segments_in(f"{root}/{name}")]
+    total = sum(segment.size_bytes for segment in segments)
+    most = (128 << 20) * (1 if records else _BYTES_OF_HEADERS)
+    task_bytes = piece_bytes or task_bytes_for(total, tasks.workers, least=(16 << 20) * (1 if records else _BYTES_OF_HEADERS), most=most)
+    found = _counted(tasks, "count", [piece for segment in segments for piece in _cut(segment, task_bytes)], task_bytes, records=records)
+    # A log whose segments have changed. Or an index leads astray: then a piece does not end where the next one begins.
+    odd = {_key(piece) for piece, one in found if one is None or one.size_bytes != piece.size_bytes}
+    if odd:
+        segments, again = _listed_again(segments, odd)
+        good = {_key(segment) for segment in segments} - {_key(segment) for segment in again}
+        found = [pair for pair in found if _key(pair[0]) in good]
+        found += _counted(tasks, "count again", [_whole(segment) for segment in again if segment.size_bytes], task_bytes, records=records)
+    empty = [SegmentStats(segment.directory, segment.base_offset) for segment in segments if segment.size_bytes == 0]
+    figures = merged([one for _, one in found if one is not None] + empty)
+    return sorted(figures, key=lambda one: (_partition(one), one.base_offset))
+
+
+_Key = tuple[str, int]
+"""The directory of a segment, and its base offset."""
+
+
+def _listed_again(segments: Sequence[Segment], odd: set[_Key]) -> tuple[list[Segment], list[Segment]]:
+    """The segments as they are now, and those of them that are to be counted again: as a whole."""
+    logs = {directory for directory, _ in odd}
+    now = [segment for segment in segments if segment.directory not in logs]
+    now += [segment for directory in sorted(logs) for segment in segments_in(directory)]
+    sizes = {_key(segment): segment.size_bytes for segment in segments}
+    return now, [one for one in now if one.directory in logs and (_key(one) in odd or sizes.get(_key(one)) != one.size_bytes)]
+
+
+def _cut(segment: Segment, task_bytes: int) -> list[SegmentPiece]:
+    """Its pieces. One that is gone since it was listed is left to the tasks, which find it so."""
+    try:
+        return cut_segment(segment, task_bytes)
+    except FileNotFoundError:
+        return [_whole(segment)]
+
+
+def _whole(segment: Segment) -> SegmentPiece:
+    return SegmentPiece(segment.directory, segment.base_offset, segment.size_bytes, 0, segment.size_bytes)
+
+
+def _key(one: Segment | SegmentPiece) -> _Key:
+    return one.directory, one.base_offset
+
+
 def _counted(
-    tasks: SparkTasks, what: str, pieces: Sequence[SegmentPiece], task_bytes: int, *, records: bool
-) -> list[tuple[SegmentPiece, SegmentStats]]:
+    tasks: Tasks, what: str, pieces: Sequence[SegmentPiece], task_bytes: int, *, records: bool
+) -> list[tuple[SegmentPiece, SegmentStats | None]]:
     packs = pack([_Item(piece, records) for piece in pieces], [piece.size_bytes for piece in pieces], task_bytes, tasks.workers)
     answers = tasks.run(what, _count, packs)
     return [(item.piece, answer) for items, own in zip(packs, answers, strict=True) for item, answer in zip(items, own, strict=True)]
 
 
-def _count(items: Sequence[_Item], _: str) -> list[SegmentStats]:
-    return [piece_stats(item.piece, records=item.records, disk=OS) for item in items]
+def _count(items: Sequence[_Item], _: str) -> list[SegmentStats | None]:
+    return [_of_piece(item) for item in items]
+
+
+def _of_piece(item: _Item) -> SegmentStats | None:
+    try:
+        return piece_stats(item.piece, records=item.records, disk=OS)
+    except FileNotFoundError:  # so it is in every attempt of the task: only the driver can do something about it
+        return None
 
 
 def _partition(one: SegmentStats) -> tuple[str, int]:

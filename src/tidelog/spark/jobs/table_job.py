@@ -19,16 +19,16 @@ from tidelog.spark.jobs.keyed_frame import (
     IS_COMPLETE,
     IS_TOMBSTONE,
     KeyedItem,
-    KeyedPlan,
     detail_rows,
     keyed_frame,
-    plan_keyed,
 )
+from tidelog.spark.jobs.keyed_plan import KeyedPlan, plan_keyed
 from tidelog.spark.jobs.local_tasks import Tasks
 from tidelog.spark.jobs.running import SparkTasks
 from tidelog.spark.jobs.topic_plan import Directory, Positions, directory_path, topic_names
 from tidelog.spark.latest_by_key import KeyedReading
 from tidelog.spark.schema import COLUMNS
+from tidelog.spark.splits import Split
 from tidelog.store.known_points import check_state
 
 if TYPE_CHECKING:
@@ -137,13 +137,12 @@ def plan_table(
     reading = KeyedReading(read, isolation, plan.until.timestamp_ms)
     offsets = plan.offsets
 
-    def item(partition: TopicPartition) -> tuple[bool, int | None]:
-        most = plan.cleaned[partition] if plan.until.timestamp_ms is not None else max(plan.cleaned[partition], offsets[partition] + 1)
-        return partition not in incomplete, None if allow_incomplete else most
+    def item(split: Split) -> KeyedItem:
+        partition = TopicPartition(split.topic, split.partition)
+        guard = None if allow_incomplete else plan.guard(split, offset=offsets[partition], timestamp_ms=plan.until.timestamp_ms)
+        return KeyedItem(split, reading, partition not in incomplete, guard)
 
-    return plan, [
-        [KeyedItem(split, reading, *item(TopicPartition(split.topic, split.partition))) for split in own] for own in plan.topics.tasks
-    ]
+    return plan, [[item(split) for split in own] for own in plan.topics.tasks]
 
 
 def incomplete_partitions(plan: KeyedPlan) -> set[TopicPartition]:

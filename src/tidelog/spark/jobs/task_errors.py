@@ -2,14 +2,25 @@
 
 Executors are other processes, and behind Spark's: of an exception only its text comes back, in the midst of stacks of Java. The line that
 counts begins with the name of its class. Errors about the data are not raised by tasks at all, they are their answers.
+
+    tidelog.errors.DiskFullError: /data/…: …      one of ours: as it was
+    OSError: [Errno 28] No space left on device   what the operating system refused: a storage error of ours
+    KeyError: 'x'                                 anything else: the job has failed, and says why
 """
 
+import builtins
 import re
 
 from tidelog import errors
 from tidelog.errors import JobFailedError, TidelogError
+from tidelog.log.storage_errors import storage_error
 
-_LINE = re.compile(r"^(?:.*?\s)?((?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*(?:Error|Exception|Exit|Interrupt)): (.+)$", re.MULTILINE)
+_NAME = r"[A-Za-z_]\w*(?:Error|Exception|Exit|Interrupt)"
+_LINE = re.compile(rf"^(?:(?:.*?\s)?((?:[A-Za-z_]\w*\.)+{_NAME}): (.+)|({_NAME})(?:: (.+))?)$", re.MULTILINE)
+"""Names with their modules may stand behind something, as "Caused by:". Python's own have none, and stand alone where they have no text:
+they count only where a line begins, since a stack also shows lines of code."""
+_ERRNO = re.compile(r"\[Errno (\d+)\] (.*?)(?:: '([^']*)'(?: -> '[^']*')?)?")
+_NOT_OF_FILES = (ConnectionError, TimeoutError)
 _PYTHON_FRAMES = ("pyspark.", "py4j.", "org.", "java.", "scala.")
 _WORKER_GONE = ("Python worker exited unexpectedly", "ExecutorLostFailure", "Python worker process", "Connection reset")
 
@@ -19,13 +30,17 @@ def typed_error(error: Exception, where: str) -> TidelogError:
     if isinstance(error, TidelogError):
         return error
     text = str(error)
-    found = [(name, message) for name, message in _LINE.findall(text) if not name.startswith(_PYTHON_FRAMES)]
+    lines = [(with_module or alone, said or said_alone) for with_module, said, alone, said_alone in _LINE.findall(text)]
+    found = [(name, message.strip()) for name, message in lines if not name.startswith(_PYTHON_FRAMES)]
     if found:
         name, message = found[-1]
         module, _, kind = name.rpartition(".")
         if module == errors.__name__ and isinstance(getattr(errors, kind, None), type):
-            return _rebuilt(getattr(errors, kind), message.strip(), where)
-        return JobFailedError(f"{where}: {kind}: {message.strip()}", hint=_HINT)
+            return _rebuilt(getattr(errors, kind), message, where)
+        own = None if module else getattr(builtins, kind, None)
+        if isinstance(own, type) and issubclass(own, OSError) and not issubclass(own, _NOT_OF_FILES):
+            return _refused(message or kind, where)
+        return JobFailedError(f"{where}: {kind}: {message}" if message else f"{where}: {kind}", hint=_HINT)
     if any(sign in text for sign in _WORKER_GONE):
         return JobFailedError(f"{where}: a worker process ended unexpectedly", hint=f"was it killed, or out of memory? {_HINT}")
     first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
@@ -39,4 +54,13 @@ def _rebuilt(kind: type[TidelogError], message: str, where: str) -> TidelogError
     """An error of that kind with that text. Its facts are in the text: they did not come back one by one."""
     error = kind.__new__(kind)
     TidelogError.__init__(error, f"{where}: {message}")
+    return error
+
+
+def _refused(message: str, where: str) -> TidelogError:
+    """What the operating system has refused a task, as it would have been raised here."""
+    parsed = _ERRNO.fullmatch(message)
+    refused = OSError(message) if parsed is None else OSError(int(parsed[1]), parsed[2])
+    error = storage_error(refused, None if parsed is None else parsed[3], where)
+    error.hint = _HINT
     return error

@@ -122,8 +122,8 @@ def directory_path(directory: Directory) -> str:
 
 
 def topic_names(topics: Sequence[str] | str | None) -> list[str] | None:
-    """As a list; None: all."""
-    return [topics] if isinstance(topics, str) else None if topics is None else list(topics)
+    """As a list, each once; None: all. A log that is named twice would be worked on twice at a time."""
+    return [topics] if isinstance(topics, str) else None if topics is None else list(dict.fromkeys(topics))
 
 
 def _options(directory: Directory, topics: Sequence[str] | str | None, isolation: "Isolation") -> ReadOptions:

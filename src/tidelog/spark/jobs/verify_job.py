@@ -20,7 +20,7 @@ from tidelog.inspection.verify import Level, PartitionVerify, check_level
 from tidelog.inspection.verify_log_directory import RootVerify
 from tidelog.log.segment_piece import SegmentPiece, cut_segments, pack
 from tidelog.spark.jobs.details import Details
-from tidelog.spark.jobs.running import READ_ONCE_BYTES, SparkTasks, fair_share, task_bytes_for
+from tidelog.spark.jobs.running import SparkTasks, fair_share, read_once_bytes_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -103,7 +103,7 @@ def verify(
     segments = {name: segments_in(f"{root.path}/{name}") for name in chosen}
     sizes = {name: sum(segment.size_bytes for segment in each) for name, each in segments.items()}
     total = sum(sizes.values())
-    task_bytes = piece_bytes or task_bytes_for(total, tasks.workers, most=READ_ONCE_BYTES)
+    task_bytes = piece_bytes or read_once_bytes_for(total, tasks.workers)
     share = piece_bytes or fair_share(total, tasks.workers, task_bytes)
     is_closed = OS.exists(f"{root.path}/{CLEAN_SHUTDOWN}")
     items = []

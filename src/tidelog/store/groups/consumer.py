@@ -16,6 +16,7 @@ from tidelog.log.reading import DEFAULT_POLL_S, resolve
 from tidelog.record.kernel.record import Record
 from tidelog.store.groups import members
 from tidelog.store.groups.cursor import PartitionCursor
+from tidelog.store.groups.expiring import keep_positions
 from tidelog.store.groups.fetching import AHEAD, ConsumerSettings, Fetching
 from tidelog.store.groups.position import Position, check_partition, check_position
 from tidelog.store.groups.positions import Positions
@@ -195,11 +196,12 @@ class Consumer:
     # Closing
 
     def close(self) -> None:
-        """Leave the group. What was not committed is not. Does nothing the second time."""
+        """Leave the group. What was not committed is not; what was long ago is kept as if it were now. Does nothing the second time."""
         if not self._is_closed:
             self._is_closed = True
             self._fetching.close()
             if self._pid == os.getpid():
+                keep_positions(self.keeper, self.group, self.topics)
                 members.leave(self.keeper.paths[0], self.group, self)
 
     @property

@@ -1,16 +1,21 @@
-"""Take back positions: those that are too old, by the clock, and those of a topic that is deleted. Tombstones are written for them."""
+"""Take back positions: those that are too old, by the clock, and those of a topic that is deleted. Tombstones are written for them.
+
+And keep those that somebody has just stopped to use.
+"""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from tidelog.disk.names import TopicPartition
-from tidelog.errors import TidelogError
+from tidelog.errors import ReadOnlyStoreError, TidelogError
 from tidelog.log.log import Log
-from tidelog.store.groups.expiry import expired
+from tidelog.store.groups.expiry import expired, is_half_forgotten
 from tidelog.store.groups.members import live_member
-from tidelog.store.groups.offset_commits import append_rows
-from tidelog.store.groups.positions_table import PositionsTable
-from tidelog.store.internal_logs import existing_partitions
+from tidelog.store.groups.offset_commits import append_rows, commit_rows
+from tidelog.store.groups.position import Position
+from tidelog.store.groups.positions_table import GroupRecords, PositionsTable
+from tidelog.store.groups.source import Source
+from tidelog.store.internal_logs import existing_log, existing_partitions
 from tidelog.store.internal_topics import OFFSETS
 from tidelog.store.state import StoreState
 
@@ -32,7 +37,7 @@ def expire_positions(state: StoreState) -> int:
     entry = state.file.topics.get(OFFSETS.name)
     if entry is None or not entry.is_set:
         return 0
-    retention_ms = state.config.offsets_retention_minutes * _MINUTE_MS
+    retention_ms = _retention_ms(state)
 
     def too_old(table: PositionsTable, name: str) -> list[bytes]:
         group, member = table.groups[name], live_member(state.paths[0], name)
@@ -50,6 +55,44 @@ def expire_positions(state: StoreState) -> int:
     if error is not None:
         raise error
     return count
+
+
+def keep_positions(keeper: Source, group: str, topics: Collection[str]) -> None:
+    """Commit once more, as it is, what the member that leaves a group was the reason to keep, where it is half forgotten.
+
+    There may have been nothing to read for long, and so nothing to commit. Kafka counts from when a group became empty, and writes that
+    down about the group; ours have nothing but positions, each with its time.
+    """
+    try:
+        if not keeper.is_closed:
+            _keep_positions(keeper.owned(), group, topics)
+    except ReadOnlyStoreError:
+        pass  # it keeps nothing
+    except TidelogError as error:
+        _logger.warning("positions of group %s, whose consumer was closed, expire as of their commit: %s", group, error)
+
+
+def _keep_positions(state: StoreState, group: str, topics: Collection[str]) -> None:
+    entry = state.file.topics.get(OFFSETS.name)
+    log = existing_log(state, OFFSETS, group)
+    if entry is None or not entry.is_set or log is None:
+        return
+    now_ms = state.clock()
+    with state.position_tables.writing(group):
+        with state.position_tables.current({log.partition.partition: log}) as (table,):
+            known, pending = table.groups.get(group) or GroupRecords(), table.pending(group)
+            old = {
+                partition: Position(stored.value.offset, stored.value.leader_epoch, stored.value.metadata)
+                for partition, stored in known.positions.items()
+                if partition.topic in topics and is_half_forgotten(stored.value, now_ms=now_ms, retention_ms=_retention_ms(state))
+            }
+        # Behind what a transaction has written, it would count instead of that. And a group of a broker has a time of its own.
+        if old and not pending and known.kind == "simple":
+            append_rows(log, commit_rows(group, old, now_ms), now_ms)
+
+
+def _retention_ms(state: StoreState) -> int:
+    return state.config.offsets_retention_minutes * _MINUTE_MS
 
 
 def forget_topic(state: StoreState, topic: str) -> int:

@@ -2,11 +2,14 @@
 
 | group                                   | its positions go                                                            |
 |-----------------------------------------|-----------------------------------------------------------------------------|
-| simple: nobody ever joined it           | `offsets.retention.minutes` after they were committed                       |
+| simple: nobody ever joined it           | `offsets.retention.minutes` after they were committed; see below            |
 | classic, empty                          | that long after it became empty; if that is not known, after the commit     |
 | classic, with members that subscribe    | that long after the commit, of topics that nobody subscribes to             |
 | classic, with members of another kind   | never                                                                       |
 | of a newer kind                         | never here: only its broker knows its members                               |
+
+Of a simple group, what a member of this process reads is committed once more, as it is, when it leaves and half that time is over: so it
+goes half that time after the member has left at the earliest.
 
 An old value that has its own time to expire goes by that. What a live member reads stays, and so does what an open transaction is about to
 replace.
@@ -73,6 +76,11 @@ def is_expired(value: OffsetCommitValue, since_ms: int | None, *, now_ms: int, r
     if value.expire_timestamp_ms >= 0:
         return now_ms >= value.expire_timestamp_ms
     return now_ms - (value.commit_timestamp_ms if since_ms is None else since_ms) >= retention_ms
+
+
+def is_half_forgotten(value: OffsetCommitValue, *, now_ms: int, retention_ms: int) -> bool:
+    """Whether a position is to be committed anew when its member leaves: not each time, and what has its own time never."""
+    return value.expire_timestamp_ms < 0 and now_ms - value.commit_timestamp_ms >= retention_ms / 2
 
 
 def _subscribed(metadata: GroupMetadataValue) -> set[str] | None:

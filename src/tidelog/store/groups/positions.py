@@ -7,7 +7,7 @@ from tidelog.log.log import Log
 from tidelog.store.groups.offset_commits import append_rows, commit_rows
 from tidelog.store.groups.position import Position
 from tidelog.store.groups.positions_table import GroupRecords, Stored
-from tidelog.store.groups.source import OwnedSource, Source
+from tidelog.store.groups.source import Source
 from tidelog.store.internal_logs import internal_log
 from tidelog.store.internal_topics import OFFSETS
 from tidelog.store.state import StoreState
@@ -80,11 +80,6 @@ class Positions:
             log = internal_log(state, OFFSETS, group)
             with self._source.tables.writing(group):
                 append_rows(log, rows, state.clock())
-
-
-def positions_of(state: StoreState) -> Positions:
-    """The positions that a store keeps."""
-    return Positions(OwnedSource(state))
 
 
 def _position(stored: Stored) -> Position:

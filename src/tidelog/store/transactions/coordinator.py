@@ -3,7 +3,7 @@
 import logging
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from tidelog.disk.names import TopicPartition
 from tidelog.errors import LogClosedError, ProducerFencedError, RefusedBatchError, TidelogError, TransactionError
@@ -47,12 +47,32 @@ class Coordinator:
         self._is_closed = False
 
     def owners(self) -> list[TransactionalId]:
-        """The ids that this process has used."""
+        """The ids that this process has used, and has not forgotten."""
         return list(self._owners.values())
 
-    def owner(self, name: str) -> TransactionalId:
-        """An id, whether or not it was used before."""
-        return self._owners.setdefault(name, TransactionalId(name))
+    @contextmanager
+    def holding(self, name: str, *, wait: bool = True) -> Iterator[TransactionalId | None]:
+        """An id, whether or not it was used before, with its lock held. Unless `wait`, None if somebody is at it."""
+        while True:
+            owner = self._owners.setdefault(name, TransactionalId(name))
+            if not owner.lock.acquire(blocking=wait):
+                yield None
+                return
+            try:
+                if self._owners.get(name) is owner:  # otherwise it was forgotten meanwhile, and another has its place
+                    yield owner
+                    return
+            finally:
+                owner.lock.release()
+
+    def forget_unused(self) -> None:
+        """Drop the ids that nothing is known of any more: a program may make up a new one every time."""
+        for owner in self.owners():
+            with self.holding(owner.name, wait=False) as held:
+                if held is not None and held.current is None and held.name not in self.unfinished:
+                    with suppress(TidelogError):  # whether there is a state cannot be told
+                        if self.table.get(held.name) is None:
+                            del self._owners[held.name]
 
     def finish_all(self) -> None:
         """See `finishing.finish_all`."""
@@ -63,8 +83,8 @@ class Coordinator:
         self.state.check()
         name = check_transactional_id(transactional_id)
         limit_ms = check_timeout(timeout_ms, self.state.config.transaction_max_timeout_ms)
-        owner = self.owner(name)
-        with owner.lock:
+        with self.holding(name) as owner:
+            assert owner is not None, "it was waited for"
             self._check()
             self.fence(owner, f"transactional id {name!r} was taken by a later transaction")
             known = self.table.get(name)

@@ -33,11 +33,9 @@ def end_overdue(coordinator: Coordinator) -> None:
     errors: list[TidelogError] = []
     for owner in coordinator.owners():
         if owner.current is not None:
-            _with_lock(owner, partial(_end_overdue, coordinator, owner), errors)
+            _with_lock(coordinator, owner.name, partial(_end_overdue, coordinator), errors)
     for name in list(coordinator.unfinished):
-        owner = coordinator.owner(name)
-        if owner.current is None:
-            _with_lock(owner, partial(_finish, coordinator, owner), errors)
+        _with_lock(coordinator, name, partial(_finish, coordinator), errors)
     if coordinator.has_strays:
         coordinator.finish_all()
     if errors:
@@ -46,15 +44,14 @@ def end_overdue(coordinator: Coordinator) -> None:
         raise errors[0]
 
 
-def _with_lock(owner: TransactionalId, act: Callable[[], object], errors: list[TidelogError]) -> None:
+def _with_lock(coordinator: Coordinator, name: str, act: Callable[[TransactionalId], object], errors: list[TidelogError]) -> None:
     """Do something to an id, unless somebody is at it."""
-    if owner.lock.acquire(blocking=False):
-        try:
-            act()
-        except TidelogError as error:
-            errors.append(error)
-        finally:
-            owner.lock.release()
+    with coordinator.holding(name, wait=False) as owner:
+        if owner is not None:
+            try:
+                act(owner)
+            except TidelogError as error:
+                errors.append(error)
 
 
 def _end_overdue(coordinator: Coordinator, owner: TransactionalId) -> None:
@@ -84,8 +81,15 @@ def _finish(coordinator: Coordinator, owner: TransactionalId) -> None:
 
 def expire_ids(coordinator: Coordinator) -> int:
     """Forget ids that nobody has used for `transactional.id.expiration.ms`, by tombstones: how many."""
+    coordinator.state.check()
+    try:
+        return _expire_ids(coordinator)
+    finally:
+        coordinator.forget_unused()
+
+
+def _expire_ids(coordinator: Coordinator) -> int:
     state = coordinator.state
-    state.check()
     entry = state.file.topics.get(TRANSACTIONS.name)
     if entry is None or not entry.is_set:
         return 0  # of a broker's topic whose settings are not known nothing is removed
@@ -96,16 +100,16 @@ def expire_ids(coordinator: Coordinator) -> int:
     for found in list(coordinator.table.all()):
         if not is_id_expired(found, now_ms, expiration_ms):
             continue
-        owner = coordinator.owner(found.transactional_id)
-        with owner.lock:
-            if owner.current is None and coordinator.table.get(owner.name) == found:
-                try:
-                    log = existing_log(state, TRANSACTIONS, owner.name)
-                    if log is not None:
-                        ends[log.partition.partition] = log, coordinator.table.append(log, owner.name, None)
-                        count += 1
-                except TidelogError as error:
-                    errors.append(error)
+        with coordinator.holding(found.transactional_id) as owner:
+            try:
+                if owner is None or owner.current is not None or coordinator.table.get(owner.name) != found:
+                    continue
+                log = existing_log(state, TRANSACTIONS, owner.name)
+                if log is not None:
+                    ends[log.partition.partition] = log, coordinator.table.append(log, owner.name, None)
+                    count += 1
+            except TidelogError as error:
+                errors.append(error)
     errors += [error for _, error in coordinator.syncing.sync(list(ends.values()))]
     if errors:
         raise errors[0]

@@ -5,6 +5,8 @@ One way for all: the state in the log of `__transaction_state` says whether it i
 """
 
 import logging
+from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from tidelog.disk.names import TopicPartition
@@ -124,7 +126,11 @@ def unfinished(name: str, failures: Failures, *, is_committed: bool) -> Unfinish
 
 
 def finish_all(coordinator: "Coordinator") -> None:
-    """On opening: finish what is decided, and abort what is not. What cannot be done yet is left for later, and said."""
+    """On opening: finish what is decided, and abort what is not. What cannot be done yet is left for later, and said.
+
+    By the clock it is done again if something could not be read. Then others are at work meanwhile, so what is found here is looked at once
+    more before anything is done about it: with the lock of the id held, which who begins and who commits a transaction has.
+    """
     state = coordinator.state
     if state.file.next_producer_id == 0:
         return  # transactions were never used here: nothing can be ours
@@ -146,8 +152,37 @@ def finish_all(coordinator: "Coordinator") -> None:
         own_ids = range(0)
         _logger.warning("states of transactions that cannot be read: %s", "; ".join(f"{where}: {why}" for where, why in unreadable.items()))
     coordinator.has_strays = bool(unreadable)
-    for settlement in settle_all(states, opened.values(), own_ids, state.clock()):
-        _finish(coordinator, settlement, unreachable.get(settlement.transactional_id or "", {}))
+    before = {found.transactional_id: found for found in states}
+    for name, settlements in groupby(settle_all(states, opened.values(), own_ids, state.clock()), lambda found: found.transactional_id):
+        if name is None:
+            _finish_strays(coordinator, list(settlements))
+            continue
+        with coordinator.holding(name, wait=False) as owner:
+            if owner is None or not _is_as_found(coordinator, owner, before[name]):
+                coordinator.has_strays = True  # what there is now is looked at the next time
+                continue
+            for settlement in settlements:
+                _finish(coordinator, settlement, unreachable.get(name, {}))
+
+
+def _is_as_found(coordinator: "Coordinator", owner: "TransactionalId", before: IdState) -> bool:
+    """Whether nothing has happened to an id: a transaction would be open, or have left a state of a later epoch."""
+    try:
+        return owner.current is None and coordinator.table.get(owner.name) == before
+    except TidelogError:
+        return False
+
+
+def _finish_strays(coordinator: "Coordinator", settlements: Sequence[Settlement]) -> None:
+    """Abort transactions without a state, those that have none now either. One of this process has written it before its first batch."""
+    held = {current.producer_id for owner in coordinator.owners() if (current := owner.current) is not None}
+    states, unreadable = coordinator.table.read_all()
+    known = held | {found.value.producer_id for found in states}
+    for settlement in settlements:
+        if unreadable or settlement.producer_id in known:
+            coordinator.has_strays = True
+        else:
+            _finish(coordinator, settlement, {})
 
 
 def _finish(coordinator: "Coordinator", settlement: Settlement, failures: Failures) -> None:

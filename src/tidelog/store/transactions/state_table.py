@@ -32,9 +32,8 @@ class StateTable:
         self._state = state
         self.writing = StateWriting.of(state.file.store_id)
         self._lock = threading.Lock()
-        self._topic: object = None
-        """By which another topic of the same name is known: somebody has deleted the one before."""
-        self._partitions: dict[int, dict[str, IdState]] = {}
+        self._partitions: dict[int, tuple[Log, dict[str, IdState]]] = {}
+        """By partition the log that was read, and its states. It is another log when the topic was deleted, or somebody has closed it."""
 
     def get(self, transactional_id: str) -> IdState | None:
         """The state of an id; None if there is none."""
@@ -89,12 +88,9 @@ class StateTable:
         return number if number in existing_partitions(self._state, TRANSACTIONS, entry) else None
 
     def _states(self, number: int) -> dict[str, IdState]:
-        entry = self._state.entry(TRANSACTIONS.name)
+        log = self._state.log(TopicPartition(TRANSACTIONS.name, number))
         with self._lock:
-            if self._topic != entry.topic_id:
-                self._topic, self._partitions = entry.topic_id, {}
-            states = self._partitions.get(number)
-            if states is None:
-                log = self._state.log(TopicPartition(TRANSACTIONS.name, number))
-                states = self._partitions[number] = read_states(log, self.writing.header)
-            return states
+            known = self._partitions.get(number)
+            if known is None or known[0] is not log:
+                known = self._partitions[number] = log, read_states(log, self.writing.header)
+            return known[1]

@@ -1,16 +1,20 @@
 """When positions go: Kafka's rule as a table, and the task that writes the tombstones."""
 
+import errno
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tidelog
+from tests.support.faulty_disk import FaultyDisk
 from tests.support.groups import A0, A1, B0, end, key, offsets, offsets_log, write
-from tests.support.logs import TIME, FakeClock
+from tests.support.logs import TIME, FakeClock, QuietDisk
 from tests.support.small_stores import open_store
 from tidelog.disk.names import TopicPartition
 from tidelog.record import NewBatch
 from tidelog.schema.consumer_offsets import GroupMetadataValue, MemberMetadata, OffsetCommitValue
+from tidelog.store import Position
 from tidelog.store.groups.expiring import expire_positions
 from tidelog.store.groups.expiry import Expired, expired
 from tidelog.store.groups.positions_table import GroupRecords, Stored
@@ -104,9 +108,9 @@ def test_the_task(tmp_path: Path) -> None:
             clock.advance(600_000)
             assert "positions" in store.scheduler.run_due()
             assert expire_positions(store._state) == 0  # it has done nothing twice
-        assert expire_positions(store._state) == 2
+        assert expire_positions(store._state) == 0  # it was in use up to now
         clock.advance(60 * 60_000)
-        assert expire_positions(store._state) == 1
+        assert expire_positions(store._state) == 2 + 1
         assert store.groups() == []
     with open_store(tmp_path / "store", clock=clock, config=config) as store:
         assert store.groups() == []
@@ -154,3 +158,72 @@ def test_of_an_adopted_topic_nothing_goes_until_its_settings_are_known(tmp_path:
         store.topic("__consumer_offsets").alter({"cleanup.policy": "compact"})
         assert expire_positions(store._state) == 1
         assert offsets(store, "g") == {}
+
+
+def test_what_a_consumer_used_until_now_stays(tmp_path: Path) -> None:
+    """Kafka counts from when a group became empty. There may have been nothing to commit for long."""
+    clock = FakeClock()
+    with open_store(tmp_path / "store", clock=clock) as store:
+        store.create_topic("a", 2)
+        store.create_topic("b")
+        store.group("g").reset(0, ["a", "b"])
+        before = store.group("g").positions()
+        log = offsets_log(store, "g")
+        with store.consumer("g", "a") as consumer:
+            consumer.commit({A0: Position(0, 3, "a note")})
+            clock.advance(2 * WEEK_MS)
+        after = store.group("g").positions()
+        assert after[A0] == Position(0, 3, "a note", clock.now_ms)
+        assert after[A1] == before[A1]._replace(commit_timestamp_ms=clock.now_ms)
+        assert after[B0] == before[B0], "nobody has read it"
+        assert expire_positions(store._state) == 1
+        clock.advance(WEEK_MS - 1)
+        assert expire_positions(store._state) == 0
+        clock.advance(1)
+        assert expire_positions(store._state) == 2
+        end_offset = log.log_end_offset
+        store.consumer("g", "a").close()
+        assert log.log_end_offset == end_offset, "nothing is made up"
+
+
+def test_what_was_committed_lately_is_not_written_again(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with open_store(tmp_path / "store", clock=clock) as store:
+        store.create_topic("a", 2)
+        store.group("g").reset(0, "a")
+        log = offsets_log(store, "g")
+        end_offset = log.log_end_offset
+        clock.advance(WEEK_MS // 2 - 1)
+        store.consumer("g", "a").close()
+        assert log.log_end_offset == end_offset
+        clock.advance(1)
+        store.consumer("g", "a").close()
+        assert log.log_end_offset == end_offset + 2
+
+
+def test_what_a_transaction_is_about_to_commit_is_not_overtaken(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with open_store(tmp_path / "store", clock=clock) as store:
+        store.create_topic("a", 2)
+        log = offsets_log(store, "g")
+        write(log, "g", {A0: 1})
+        clock.advance(WEEK_MS)
+        with store.consumer("g", "a"):
+            write(log, "g", {A0: 5}, producer=7)
+        end(log, 7, "commit")
+        assert offsets(store, "g") == {A0: 5}
+
+
+def test_a_store_that_cannot_keep_them_closes_all_the_same(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    clock, disk = FakeClock(), FaultyDisk(QuietDisk())
+    with open_store(tmp_path / "store", clock=clock, disk=disk) as store:
+        store.create_topic("a", 2)
+        store.group("g").reset(0, "a")
+        clock.advance(WEEK_MS)
+        disk.fail(1, kind="write", on=".log", error=errno.ENOSPC)
+        consumer = store.consumer("g", "a")
+        consumer.close()
+        assert consumer.is_closed
+        assert "expire as of their commit" in caplog.text
+    with tidelog.open(tmp_path / "store", "r", clock=clock) as directory:
+        directory.consumer("g", "a").close()

@@ -1,21 +1,24 @@
 """Groups: positions, lag, reset and delete; what a commit writes; positions of deleted topics; metrics."""
 
+import shutil
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from tests.support.faulty_disk import FaultyDisk
+from tests.support.faulty_disk import FaultyDisk, Moment
 from tests.support.groups import A0, A1, B0, key, offsets, offsets_log, write
 from tests.support.logs import TIME, FakeClock, QuietDisk
 from tests.support.small_stores import open_store, partitions_in
 from tidelog import EARLIEST, LATEST, Time
 from tidelog.disk.names import TopicPartition
-from tidelog.errors import DiskFullError, InvalidGroupError, UnknownTopicError
+from tidelog.errors import DiskFullError, InvalidGroupError, StorageError, UnknownTopicError
 from tidelog.schema.consumer_offsets import OffsetCommitKey, OffsetCommitValue, parse_key, parse_offset_value
 from tidelog.store import GroupLag, Position, Store, topic_deletion
 from tidelog.store.groups import expiring
-from tidelog.store.groups.positions import positions_of
+from tidelog.store.groups.positions import Positions
+from tidelog.store.groups.source import OwnedSource
 from tidelog.store.internal_topics import partition_of_id
 from tidelog.store.state import StoreState
 
@@ -206,7 +209,7 @@ def test_the_log_that_a_consumer_commits_to_is_looked_for_again_when_need_be(tmp
         consumer.commit({A0: 4})
         assert offsets(store, "g") == {A0: 4}
         assert offsets_log(store, "g").partition.partition == partition_of_id("g", 3)
-        positions = positions_of(store._state)
+        positions = Positions(OwnedSource(store._state))
         for name in ("h", "i", "k"):
             positions.commit(name, {A0: Position(9)})
             assert offsets(store, name) == {A0: 9}
@@ -216,7 +219,7 @@ def test_what_is_committed_while_a_topic_is_deleted_goes_too(tmp_path: Path, mon
     delete = topic_deletion.delete
 
     def commit_first(state: StoreState, name: str) -> None:
-        positions_of(state).commit("g", {A0: Position(5)})
+        Positions(OwnedSource(state)).commit("g", {A0: Position(5)})
         delete(state, name)
 
     with a_store(tmp_path / "store", FakeClock()) as store:
@@ -224,3 +227,72 @@ def test_what_is_committed_while_a_topic_is_deleted_goes_too(tmp_path: Path, mon
         monkeypatch.setattr(topic_deletion, "delete", commit_first)
         store.delete_topic("a")
         assert offsets(store, "g") == {}
+
+
+def test_a_deletion_that_fails_keeps_the_positions(tmp_path: Path) -> None:
+    disk = FaultyDisk(QuietDisk())
+    with open_store(tmp_path, disk=disk) as store:
+        store.create_topic("a").append(b"one")
+        store.group("g").reset(1, "a")
+        disk.fail(1, kind="create", on="tidelog.json.tmp")
+        with pytest.raises(StorageError):
+            store.delete_topic("a")
+        assert offsets(store, "g") == {A0: 1}
+
+
+def test_a_deletion_that_is_decided_takes_the_positions_after_a_crash_too(tmp_path: Path) -> None:
+    disk = FaultyDisk(QuietDisk())
+    with open_store(tmp_path / "data", disk=disk) as store:
+        store.create_topic("a").append(b"one")
+        store.group("g").reset(1, "a")
+        disk.interrupt(1, kind="rename", on="-delete")  # behind the decision
+        with pytest.raises(KeyboardInterrupt):
+            store.delete_topic("a")
+        shutil.copytree(tmp_path / "data", tmp_path / "copy", ignore=shutil.ignore_patterns(".lock"))
+        assert offsets(store, "g") == {A0: 1}
+        store.create_topic("a").append(b"new")
+        assert offsets(store, "g") == {}
+    with open_store(tmp_path / "copy") as copy:
+        assert offsets(copy, "g") == {}
+        copy.create_topic("a").append(b"new")
+        with copy.consumer("g", "a") as consumer:
+            assert [record.value for record in consumer.poll()] == [b"new"]
+
+
+def test_a_creation_that_is_undone_keeps_the_positions_of_another_stores_topic(tmp_path: Path) -> None:
+    disk = FaultyDisk(QuietDisk())
+    with open_store(tmp_path / "theirs") as theirs, open_store(tmp_path / "ours", disk=disk) as ours:
+        theirs.create_topic("a").append(b"one")
+        with theirs.consumer("g", "a", positions=ours) as consumer:
+            consumer.poll()
+            consumer.commit()
+        disk.fail(1, kind="create", on="a-0/00000000000000000000.log")
+        with pytest.raises(StorageError):
+            ours.create_topic("a")
+        assert offsets(ours, "g") == {A0: 1}
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_topic_and_its_positions_go_together_wherever_it_is_cut_off(tmp_path: Path, moment: Moment) -> None:
+    outcomes = set()
+    for number in range(1, 200):
+        home, disk = tmp_path / str(number), FaultyDisk(QuietDisk())
+        home.mkdir()
+        with open_store(home / "data", disk=disk) as store:
+            store.create_topic("a").append(b"one")
+            store.group("g").reset(1, "a")
+            disk.interrupt(number, moment=moment)
+            with suppress(KeyboardInterrupt):
+                store.delete_topic("a")
+            disk.heal()
+            shutil.copytree(home / "data", home / "copy", ignore=shutil.ignore_patterns(".lock"))
+        with open_store(home / "copy") as copy:
+            is_there = "a" in [topic.name for topic in copy.topics()]
+            assert offsets(copy, "g") == ({A0: 1} if is_there else {})
+            outcomes.add(is_there)
+        shutil.rmtree(home)
+        if not disk.fired:
+            break
+    else:
+        raise AssertionError("never through")
+    assert outcomes == {True, False}

@@ -1,8 +1,10 @@
 """The asyncio twin of a transaction."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -147,5 +149,37 @@ def test_positions(tmp_path: Path) -> None:
                     await tx.commit_positions(consumer)
                 assert await consumer.lag() == dict.fromkeys(consumer.consumer.assignment, 0)
             assert committed(store.store, "b") == [b"in"]
+
+    run(test)
+
+
+def test_positions_of_a_poll_that_was_cancelled_are_not_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with await aio.open(tmp_path / "data") as store:
+            topic = await store.create_topic("a", 2)
+            for partition in (0, 1):
+                await topic.append(b"in", partition=partition)
+            async with await store.consumer("group", "a") as consumer:
+                ready, calls, go = consumer.consumer.ready, [], threading.Event()
+
+                def slow(*arguments: Any) -> Any:
+                    calls.append(1)
+                    if len(calls) == 2:
+                        go.wait(20)
+                    return ready(*arguments)
+
+                monkeypatch.setattr(consumer.consumer, "ready", slow)
+                polling = asyncio.create_task(consumer.poll(2))
+                while len(calls) < 2:  # the record of one partition is taken
+                    await asyncio.sleep(0.001)
+                polling.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await polling
+                go.set()
+                async with store.transaction("id") as tx:
+                    await tx.commit_positions(consumer)
+                assert {position.offset for position in (await store.group("group").positions()).values()} == {0}
+                assert {position.offset for position in (await consumer.positions()).values()} == {0}
+                assert len(await consumer.poll(2)) == 2
 
     run(test)

@@ -2,6 +2,9 @@
 
 import errno
 import shutil
+import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -303,3 +306,45 @@ def test_ids_that_nobody_uses_are_forgotten(tmp_path: Path) -> None:
         assert tx.producer_epoch == 0
     with a_store(tmp_path / "data", clock=clock, config=config) as store:
         assert len(store.transactions()) == 3
+
+
+def test_ids_that_nothing_is_known_of_take_no_memory(tmp_path: Path) -> None:
+    clock = FakeClock()
+    config = {"transactional.id.expiration.ms": 1_000_000, "transaction.remove.expired.transaction.cleanup.interval.ms": 100_000}
+    with a_store(tmp_path / "data", clock=clock, config=config) as store:
+        for number in range(20):
+            with store.transaction(f"once {number}") as tx:
+                fill(tx, TWO, b"one")
+        store.transaction("nothing written").abort()
+        held = store.transaction("held")
+        clock.advance(1_000_000)
+        store.scheduler.run_due()
+        assert [owner.name for owner in store._transactions.owners()] == ["held"]
+        assert store.transactions() == []
+        fill(held, TWO, b"two")
+        held.commit()
+        assert committed(store, "b")[-1] == b"two"
+
+
+def test_an_id_that_is_forgotten_while_somebody_waits_for_it(tmp_path: Path) -> None:
+    """Who waited has the lock of something that nobody else knows: two would have the id."""
+    with a_store(tmp_path / "data") as store:
+        coordinator = store._transactions
+        begun: list[Transaction] = []
+        waiting = threading.Thread(target=lambda: begun.append(store.transaction("id")))
+        with coordinator.holding("id") as owner:
+            assert owner is not None
+            waiting.start()
+            while not waits_for_a_lock(waiting):
+                time.sleep(0.001)
+            coordinator.forget_unused()
+        waiting.join()
+        assert [found.name for found in coordinator.owners()] == ["id"]
+        assert coordinator.owners() == [begun[0]._open.owner]
+        begun[0].abort()
+
+
+def waits_for_a_lock(thread: threading.Thread) -> bool:
+    """As far as somebody else can tell: it is in `holding`, for a while."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    return frame is not None and frame.f_code.co_name == "holding"

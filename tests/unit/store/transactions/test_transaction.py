@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import tidelog
+from tests.support.logs import TIME
 from tests.support.small_stores import open_store, tree_of
 from tests.support.transactions import committed, fill, state_in, write_out
 from tidelog.errors import (
@@ -26,6 +27,8 @@ from tidelog.errors import (
 )
 from tidelog.record.record_metadata import RecordMetadata
 from tidelog.schema.transaction_state import TransactionStatus
+from tidelog.store.internal_logs import internal_log
+from tidelog.store.internal_topics import TRANSACTIONS
 from tidelog.store.store import Store
 from tidelog.store.topic_changes import with_topic
 
@@ -388,3 +391,16 @@ def test_compaction_and_retention_beside_it(tmp_path: Path) -> None:
         with store.transaction("id") as tx:
             fill(tx, FOUR, b"three")
         assert state_in(store, "id").producer_epoch == 2
+
+
+def test_states_are_read_again_from_a_log_that_was_opened_again(tmp_path: Path) -> None:
+    with a_store(tmp_path) as store:
+        with store.transaction("id") as tx:
+            fill(tx, [("a", 0)], b"one")
+        log, table = internal_log(store._state, TRANSACTIONS, "id"), store._transactions.table
+        known = table.get("id")
+        assert known is not None
+        log.append(table.writing.batch("id", replace(known.value, producer_epoch=9), TIME))  # past the table
+        assert state_in(store, "id").producer_epoch == 0
+        log.close()
+        assert state_in(store, "id").producer_epoch == 9

@@ -1,0 +1,97 @@
+"""What an ingest says of itself: where its records are, and whether it was a repetition. No Spark is needed for it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.logs import TIME
+from tidelog.disk.names import TopicPartition
+from tidelog.errors import JobFailedError
+from tidelog.record import NewBatch
+from tidelog.spark.jobs import local_ingest
+from tidelog.spark.jobs.ingest_outcome import AppendedRange, Ingested, grown_since, is_repetition, ledger_entry, may_be_there
+from tidelog.spark.jobs.local_ingest import ingest_here
+from tidelog.spark.jobs.task_errors import typed_error
+from tidelog.store.sink_commit import commit_staged
+from tidelog.store.store import Store
+from tidelog.store.transactions.ledger import LedgerEntry
+
+COLUMNS = {"key": "key", "value": "value", "headers": None, "timestamp": None, "partition": None}
+COMMITTED = "it may have been committed: look before you run it again"
+
+
+def append(directory: Path, topic: str, count: int) -> None:
+    """Somebody else writes."""
+    with Store.open(directory, background=False, clock=lambda: TIME) as store:
+        if topic not in [one.name for one in store.topics()]:
+            store.create_topic(topic)
+        for _ in range(count):
+            store.log(topic, 0).append(NewBatch([(b"other", b"value", (), TIME)]).encode())
+
+
+def ingest(tmp_path: Path, **how: Any) -> Ingested:
+    (tmp_path / "rows.json").write_text('{"key": "a", "value": "x"}\n{"key": "b", "value": "y"}\n')
+    return ingest_here([str(tmp_path / "rows.json")], str(tmp_path / "s"), "t", columns=COLUMNS, **how)
+
+
+def test_records_of_others_are_not_counted_as_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    append(tmp_path / "s", "t", 3)
+    append(tmp_path / "s", "elsewhere", 1)
+
+    def busy(*args: Any, **options: Any) -> Any:
+        append(tmp_path / "s", "t", 4)
+        append(tmp_path / "s", "elsewhere", 2)
+        done = commit_staged(*args, **options)
+        append(tmp_path / "s", "t", 5)
+        return done
+
+    monkeypatch.setattr(local_ingest, "commit_staged", busy)
+    done = ingest(tmp_path, transactional_id="load")
+    assert done.ranges == (AppendedRange(TopicPartition("t", 0), 7, 10),)  # two records and the end of the transaction
+    assert not done.was_there_already
+    again = ingest(tmp_path, transactional_id="load")
+    assert (again.records, again.ranges, again.was_there_already) == (2, (), True)
+
+
+def test_no_rows_are_no_repetition(tmp_path: Path) -> None:
+    (tmp_path / "none.json").write_text("")
+    done = ingest_here([str(tmp_path / "none.json")], str(tmp_path / "s"), "t", columns=COLUMNS, transactional_id="load")
+    assert (done.records, done.ranges, done.was_there_already) == (0, (), False)
+
+
+def test_the_ledger_tells_repetitions(tmp_path: Path) -> None:
+    store = str(tmp_path / "s")
+    assert ledger_entry(store, "load") is None
+    append(tmp_path / "s", "t", 1)
+    assert ledger_entry(store, "load") is None
+    ingest(tmp_path, transactional_id="load")
+    entry = ledger_entry(store, "load")
+    assert entry is not None
+    assert (entry.name, entry.batch_id, entry.records) == ("batch/load", 0, 2)
+    assert ledger_entry(store, None) is ledger_entry(store, "other") is None
+    assert is_repetition(entry, entry, entry.committed_ms + 9000)
+    assert is_repetition(entry, entry, entry.committed_ms - 9000)  # whatever clocks say
+    assert not is_repetition(None, entry, entry.committed_ms - 9)
+    assert is_repetition(None, entry, entry.committed_ms + 9)  # decided by a run that was cut off, and finished by this one
+    later = LedgerEntry("batch/load", 1, 5, entry.committed_ms + 10)
+    assert not is_repetition(entry, later, entry.committed_ms + 5)
+    assert not is_repetition(None, None, 0)
+
+
+def test_what_has_grown_is_told_of_the_topic_only(tmp_path: Path) -> None:
+    for topic in ("t", "elsewhere"):
+        append(tmp_path, topic, 2)
+    before = {TopicPartition("t", 0): 1, TopicPartition("elsewhere", 0): 1}
+    assert grown_since(before, str(tmp_path), "t") == (AppendedRange(TopicPartition("t", 0), 1, 2),)
+    assert len(grown_since(before, str(tmp_path))) == 2
+
+
+@pytest.mark.parametrize("text", ["something", "Python worker exited unexpectedly", "ValueError: x"])
+def test_a_run_that_fails_may_have_committed(text: str) -> None:
+    """Nobody knows where it failed: of no other job what is changed is there before it is over."""
+    for name, hint in ((None, COMMITTED), ("load", "is safe: what it has committed is not appended twice")):
+        error = may_be_there(typed_error(RuntimeError(text), "ingest"), name)
+        assert isinstance(error, JobFailedError)
+        assert hint in str(error)
+        assert "nothing was changed" not in str(error)
