@@ -55,6 +55,7 @@ def test_a_wheel_works_in_an_empty_environment(tree: Path, tmp_path: Path) -> No
     names = zipfile.ZipFile(wheel).namelist()
     assert any(name.startswith("tidelog/record/kernel/records.") and name.endswith((".so", ".pyd")) for name in names)
     assert {"tidelog/py.typed", "tidelog/record/kernel/records.py", "tidelog/record/kernel/records.pxd"} <= set(names)
+    assert {"pyspark_tidelog/__init__.py", "tidelog/spark/quiet-log4j2.properties"} <= set(names)
     assert {Path(name).name for name in names if ".dist-info/licenses/" in name} == {"LICENSE", "NOTICE"}
 
     assert run(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path).returncode == 0
@@ -66,6 +67,25 @@ def test_a_wheel_works_in_an_empty_environment(tree: Path, tmp_path: Path) -> No
     for kernel in ("", "interpreted"):
         done = run(python, "-W", "error", "-c", SCRIPT, cwd=tmp_path, TIDELOG_KERNEL=kernel)
         assert done.stdout == "works\n", done.stderr
+    _try_as_a_user(tmp_path / "venv" / "bin", tmp_path)
+
+    (sdist,) = (tmp_path / "dist").glob("*.tar.gz")
+    command = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--force-reinstall", "--no-deps", sdist)
+    installed = run(*command, cwd=tmp_path, TIDELOG_REQUIRE_KERNEL="1", TIDELOG_OPTIMIZE="0")
+    assert installed.returncode == 0, installed.stderr
+    _try_as_a_user(tmp_path / "venv" / "bin", tmp_path)
+
+
+def _try_as_a_user(programs: Path, folder: Path) -> None:
+    """A store and its commands, with nothing there but what the package asks for."""
+    shutil.rmtree(folder / "data", ignore_errors=True)
+    script = "import tidelog\nwith tidelog.open('data') as store: store.create_topic('emails').append(b'ann@example.com', key=b'1')"
+    done = run(programs / "python", "-W", "error", "-c", script, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    said = {name: run(programs / "tidelog", name, "data", *more, cwd=folder) for name, *more in (("ls",), ("cat", "emails"), ("verify",))}
+    assert {name: one.returncode for name, one in said.items()} == dict.fromkeys(said, 0), said
+    assert "ann@example.com" in said["cat"].stdout
+    assert run(programs / "tidelog", "--version", cwd=folder).stdout.endswith("(kernel: compiled)\n")
 
 
 def test_without_a_compiler_the_same_source_runs(tree: Path, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Everything at once, for a while: writers, readers, followers, retention, compaction and topic changes on one store.
 
-Run by `make soak` (ten minutes; `SECONDS=3600` for an hour), for a minute by `make slow` and for some seconds by `make test`. At the end nothing acknowledged is missing where nothing may be deleted,
-`verify` is silent, and memory and open files are where they were when the store had settled in.
+Run by `make soak` (ten minutes; `SECONDS=3600` for an hour), for a minute by `make slow` and for some seconds by `make test`. At the end
+nothing acknowledged is missing where nothing may be deleted, `verify` is silent, and memory and open files are where they were when the
+store had settled in.
 """
 
 import argparse

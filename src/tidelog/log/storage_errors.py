@@ -25,13 +25,13 @@ def storage_error(error: OSError, path: str | None, what: str) -> StorageError:
 
 @contextmanager
 def typed_refusals(path: str | None, what: str) -> Iterator[None]:
-    """Within it, what the operating system refuses is raised as an error of ours."""
+    """Within it, what the operating system refuses is raised as an error of ours. It names the file if it is known, otherwise `path`."""
     try:
         yield
     except OSError as error:
         if isinstance(error, TidelogError):
             raise
-        raise storage_error(error, path, what) from error
+        raise storage_error(error, error.filename if isinstance(error.filename, str) else path, what) from error
 
 
 def check_space(
