@@ -68,6 +68,10 @@ def main() -> int:
         print("\n".join(f"{job.name}  {job.promise}" for job in jobs))
         return 0
     try:
+        if options.again:
+            return _measure_again(jobs)
+        if options.anew:
+            return _measure_anew(jobs)
         if not jobs:
             raise CannotRunError(f"no promise matches {options.only!r}: --list shows them")
         return _run(jobs, quick=options.quick, is_part=options.only is not None)
@@ -115,6 +119,37 @@ def _run(jobs: list[Job], *, quick: bool, is_part: bool) -> int:
     return 1 if broken else 0
 
 
+def _measure_again(chosen_jobs: list[Job]) -> int:
+    """Rows of the last whole run that are near their promise, kept or not, get as many samples again. It has to be of this commit."""
+    rows, facts = results.latest()
+    if facts["commit"].removesuffix("-dirty") != machine.commit().removesuffix("-dirty"):
+        raise CannotRunError(f"the last whole run is of commit {facts['commit']}: samples of another one cannot be put with these")
+    jobs, inputs = {job.name: job for job in chosen_jobs}, Inputs()
+    near = [place for place, row in enumerate(rows) if row["name"] in jobs and results.is_narrow(row)]
+    narrow = [place for place in near if rows[place].get("extra", {}).get("times", 1) < 2]
+    for number, place in enumerate(narrow, 1):
+        row = rows[place]
+        print(f"[{number:2}/{len(narrow)}] {row['name']} {row['ratio']:.2f}, ", end="", file=sys.stderr, flush=True)
+        job = jobs[row["name"]]
+        rows[place] = results.pooled(job, row, job.measure(inputs, FULL))
+        print(f"with twice the samples {rows[place]['ratio']:.2f}", file=sys.stderr, flush=True)
+        results.write("latest", rows, facts)
+    print(results.table([rows[place] for place in narrow]))
+    return 0 if all(row["kept"] for row in rows) else 1
+
+
+def _measure_anew(chosen_jobs: list[Job]) -> int:
+    """For rows whose benchmark was mended after the last whole run: what they said is void. The facts of the run name them."""
+    rows, facts = results.latest()
+    for job in chosen_jobs:
+        found = _measured(job, Inputs(), FULL)
+        rows = [found if row["name"] == job.name else row for row in rows]
+        facts["measured_anew"] = sorted({*facts.get("measured_anew", []), job.name})
+        results.write("latest", rows, facts)
+        print(results.table([found]))
+    return 0 if all(row["kept"] for row in rows) else 1
+
+
 def _measured(job: Job, inputs: Inputs, pace: Pace) -> results.Result:
     """One row. Where a side does not run, or the two have not done the same work, that is told, and the other rows go on."""
     try:
@@ -130,6 +165,12 @@ def _parser() -> argparse.ArgumentParser:
         "--only", metavar="PATTERN", help="the promise of this name, or those whose name has this in it; * and ? are wildcards"
     )
     parser.add_argument("--quick", action="store_true", help="few short samples, for a look; kept in quick.json")
+    parser.add_argument(
+        "--again", action="store_true", help="rows of the last whole run that are within a tenth of their promise: as many samples again"
+    )
+    parser.add_argument(
+        "--anew", action="store_true", help="with --only: rows whose benchmark was mended since the last whole run, into its results"
+    )
     parser.add_argument("--list", action="store_true", help="name the promises and stop")
     return parser
 

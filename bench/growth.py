@@ -10,6 +10,7 @@ Reproduce: `.venv/bin/python -m bench.growth --max-size 256MiB`
 import argparse
 import fnmatch
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -80,6 +81,7 @@ def in_its_process(job: str, warm_up: Path, samples: Sequence[Path]) -> dict[str
     try:
         if job in CHANGING:
             directories = [fresh_copy(source, scratch / str(number)) for number, source in enumerate(directories)]
+            os.sync()  # small files are copied, and are not to be written out while the clock runs
         command = [sys.executable, "-m", "bench.growth_jobs", job, *map(str, directories)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     finally:

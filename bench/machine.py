@@ -40,7 +40,7 @@ def facts(pace: Pace) -> dict[str, Any]:
         "java": _java(),
         "file_system": _file_system(),
         "packages": {package: version(package) for package in PACKAGES},
-        "commit": _commit(),
+        "commit": commit(),
         "samples": pace.samples,
         "sample_seconds": pace.sample_seconds,
     }
@@ -82,7 +82,8 @@ def _file_system() -> str:
     return told.stdout.strip() or "unknown"
 
 
-def _commit() -> str:
+def commit() -> str:
+    """What is checked out."""
     described = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False)
     return described.stdout.strip() or "unknown"
 

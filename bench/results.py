@@ -14,6 +14,8 @@ from bench.timing import Measurement
 
 FOLDER = ROOT / "bench" / "results"
 
+NARROW = 0.1
+
 Result = dict[str, Any]
 
 
@@ -34,6 +36,18 @@ def result_of(job: Job, measured: Measurement) -> Result:
         "command": command_of(job),
         **({"extra": measured.extra} if measured.extra else {}),
     }
+
+
+def is_narrow(result: Result) -> bool:
+    """Whether a row is so near its promise, on either side, that as many samples again may change what it says."""
+    bound = float(result["promise"].split()[1])
+    return result["ratio"] is not None and abs(result["ratio"] / bound - 1) <= NARROW
+
+
+def pooled(job: Job, before: Result, again: Measurement) -> Result:
+    """The entry of a promise that was measured twice: by all samples of both times."""
+    ours, peer = [*before["ours_samples"], *again.ours_samples], [*before["peer_samples"], *again.peer_samples]
+    return result_of(job, Measurement(ours, peer, again.peer_version, {**before.get("extra", {}), **again.extra, "times": 2.0}))
 
 
 def failed(job: Job, error: Exception) -> Result:
@@ -95,6 +109,12 @@ def write(name: str, results: list[Result], facts: dict[str, Any]) -> Path:
     path.write_text(json.dumps(results, indent=2) + "\n")
     _machine(name).write_text(json.dumps(facts, indent=2) + "\n")
     return path
+
+
+def latest() -> tuple[list[Result], dict[str, Any]]:
+    """The last whole run, and the machine that it was on."""
+    rows, facts = (json.loads(path.read_text()) for path in (FOLDER / "latest.json", _machine("latest")))
+    return rows, facts
 
 
 def remove(name: str) -> None:

@@ -26,3 +26,12 @@ def test_a_row_whose_peer_did_not_run_is_not_kept_and_says_why() -> None:
     row = results.failed(_job(), OSError("no broker\nand more"))
     assert (row["kept"], row["ratio"], row["peer_samples"], row["error"]) == (False, None, [], "OSError: no broker")
     assert "BROKEN" in results.table([row])
+
+
+def test_a_row_near_its_promise_is_narrow_on_either_side_and_has_all_samples_of_two_times() -> None:
+    rows = [results.result_of(_job(), Measurement([ours], [100.0], "Kafka 4.2.0")) for ours in (170.0, 185.0, 215.0, 230.0)]
+    assert [results.is_narrow(row) for row in rows] == [False, True, True, False]
+    assert not results.is_narrow(results.failed(_job(), OSError("no broker")))
+    again = results.pooled(_job(), rows[1], Measurement([215.0, 225.0], [100.0, 102.0], "Kafka 4.2.0"))
+    assert (again["ours_samples"], again["peer_samples"]) == ([185, 215, 225], [100, 100, 102])
+    assert (again["ratio"], again["kept"]) == (2.15, True)
