@@ -60,6 +60,8 @@ class Rolling(Flushing):
             old.created_ms = 0  # as if it were a new one
             old.txn_index.remove()
             self._activate(old, base_offset)
+            if self.recovery_point < base_offset:
+                self.flush_in_background(base_offset)  # as after any roll: what lies before it need not have been flushed
             return old
         old.finish()
         if self.config.is_durable:
