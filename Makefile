@@ -47,7 +47,7 @@ demo-kafka: demo ## the demo, then a real broker that starts on a copy of it (Ja
 	@$(BIN)/python -m demo.with_kafka
 
 spark: setup ## the long tests on Spark: drivers and workers killed, Spark Connect, a declarative pipeline
-	$(BIN)/python -m pytest -m slow tests/spark
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m slow tests/spark
 
 cluster: setup ## the tests on a real standalone cluster of Spark, on loopback
 	$(BIN)/python -m tests.cluster
@@ -84,8 +84,8 @@ soak: setup ## ten minutes (SECONDS=600) of everything at once on one store
 crash: setup ## every crash image of long workloads, and a thousand killed writers
 	$(BIN)/python -m tests.crash.long_run
 
-lowest: setup ## the tests with every dependency at its lower bound, in an environment of their own
-	$(BIN)/python -m tests.lowest
+lowest: setup ## tests with every dependency at its lower bound, PySpark too, in an environment of their own (Java 17 needed)
+	$(BIN)/python -m tests.lowest --spark
 
 growth: setup ## time and memory from 64 MiB to 4 GiB, and docs/performance.md with it (12 GiB of disk)
 	$(BIN)/python -m bench.growth

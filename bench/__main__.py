@@ -68,12 +68,15 @@ def main() -> int:
         print("\n".join(f"{job.name}  {job.promise}" for job in jobs))
         return 0
     try:
+        if not jobs:
+            raise CannotRunError(f"no promise matches {options.only!r}: --list shows them")
+        if options.anew and options.only is None:
+            raise CannotRunError("--anew is for the rows that --only names; all of them anew are a whole run")
+        _require_fair_sides(jobs)
         if options.again:
             return _measure_again(jobs)
         if options.anew:
             return _measure_anew(jobs)
-        if not jobs:
-            raise CannotRunError(f"no promise matches {options.only!r}: --list shows them")
         return _run(jobs, quick=options.quick, is_part=options.only is not None)
     except CannotRunError as error:
         print(f"bench: {error}", file=sys.stderr)
@@ -86,12 +89,16 @@ def chosen(only: str | None) -> list[Job]:
     return exact or [job for job in JOBS if only is None or fnmatch.fnmatch(job.name, f"*{only}*")]
 
 
-def _run(jobs: list[Job], *, quick: bool, is_part: bool) -> int:
+def _require_fair_sides(jobs: list[Job]) -> None:
+    """Neither side may run with less than it has, however few rows are measured."""
     if kernel_mode() != "compiled":
         raise CannotRunError("tidelog's kernel runs interpreted here, which is not what is promised: `make setup` compiles it")
     aiokafka_peer.require_compiled()
     if any(job.needs_jvm for job in jobs):
         require_java()
+
+
+def _run(jobs: list[Job], *, quick: bool, is_part: bool) -> int:
     pace = QUICK if quick else FULL
     inputs = Inputs()
     measured: list[results.Result] = []
@@ -139,12 +146,12 @@ def _measure_again(chosen_jobs: list[Job]) -> int:
 
 
 def _measure_anew(chosen_jobs: list[Job]) -> int:
-    """For rows whose benchmark was mended after the last whole run: what they said is void. The facts of the run name them."""
+    """For rows whose benchmark was mended after the last whole run: what they said is void. The facts name them, with their commits."""
     rows, facts = results.latest()
     for job in chosen_jobs:
         found = _measured(job, Inputs(), FULL)
         rows = [found if row["name"] == job.name else row for row in rows]
-        facts["measured_anew"] = sorted({*facts.get("measured_anew", []), job.name})
+        facts["measured_anew"] = {**facts.get("measured_anew", {}), job.name: machine.commit()}
         results.write("latest", rows, facts)
         print(results.table([found]))
     return 0 if all(row["kept"] for row in rows) else 1

@@ -93,7 +93,8 @@ def in_its_process(job: str, warm_up: Path, samples: Sequence[Path]) -> dict[str
 
 
 def _keep(found: dict[str, Any], facts: dict[str, Any]) -> None:
-    """Put one measurement into the file; the machine is that of the last."""
+    """Put one measurement into the file, with its commit, as others may be of an earlier one; the machine is that of the last."""
+    found = {**found, "commit": facts["commit"]}
     kept = json.loads(PATH.read_text())["measurements"] if PATH.exists() else []
     place = (found["job"], found["size_bytes"])
     others = [one for one in kept if (one["job"], one["size_bytes"]) != place]

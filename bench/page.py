@@ -15,7 +15,7 @@ import json
 import os
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,7 @@ def rendered(latest: list[dict[str, Any]], machine: Mapping[str, Any], growth: M
     """The page and its drawings, from what was measured."""
     found = issues(latest, tomllib.loads(promises), titles_of(promises))
     made = {f"performance/issue-{issue.number}.svg": promise_chart(issue) for issue in found if issue.rows}
-    parts = [_head(machine), promise_section(found)]
+    parts = [_head(machine), promise_section(found), *_remarks(latest, machine)]
     grown = growths(growth["measurements"]) if growth is not None else []
     if growth is not None and grown:
         made["performance/growth-time.svg"] = time_chart(grown)
@@ -100,6 +100,19 @@ def _head(machine: Mapping[str, Any]) -> str:
             ),
         ]
     )
+
+
+def _remarks(latest: Sequence[Mapping[str, Any]], machine: Mapping[str, Any]) -> list[str]:
+    """What sets rows apart from the one run that the page is about."""
+    anew = [f"`{name}` (`{commit}`)" for name, commit in sorted(machine.get("measured_anew", {}).items())]
+    twice = [f"`{entry['name']}`" for entry in latest if entry.get("extra", {}).get("times", 1) > 1]
+    failed = [f"`{entry['name']}` ({entry['error']})" for entry in latest if "error" in entry]
+    said = (
+        ("Measured by themselves after that run, since the benchmark or what it measures had changed, with the commit of each: ", anew),
+        ("Within a tenth of their promise on either side, so measured a second time, and here with all samples of both: ", twice),
+        ("A side did not run, or did other work than the other: ", failed),
+    )
+    return [paragraph(f"{what}{', '.join(names)}.") for what, names in said if names]
 
 
 def _is(path: Path, text: str) -> bool:

@@ -9,18 +9,29 @@ from typing import Any
 from bench.growth_fit import FLAT_AT_MOST, LINEAR_AT_MOST, Growth, Point, size_text
 from bench.page_text import Column, paragraph, table
 
+WHY_NOT_LINEAR = {
+    "append": "`append`: from some 2 GiB of unwritten pages on (a tenth of this machine's memory, by Linux's `vm.dirty_background_ratio`) "
+    "the system writes them out beside it; a loop of plain `write` calls is slowed down as much.",
+}
+WHY_NOT_FLAT = {
+    "compact-local": "`compact-local`: the map of keys takes as much as there can be keys to clean, up to "
+    "`log.cleaner.dedupe.buffer.size`, 128 MiB. At 256 MiB it takes 26 MB, from 1 GiB on nearly all of that, and never more.",
+}
+"""What was found to be the reason where a row is not as it should be; told only where that is so."""
+
 
 def growth_section(grown: Sequence[Growth], kept: Mapping[str, Any]) -> str:
     """Time and memory at each size."""
     sizes = sorted({point.size_bytes for growth in grown for point in growth.points})
     machine = kept["machine"]
+    commits = dict.fromkeys(f"`{one.get('commit', machine['commit'])}`" for one in kept["measurements"])
     columns: list[Column] = [("Job", "words"), *((size_text(size), "number") for size in sizes), ("Ratio", "number"), ("", "words")]
     return "\n\n".join(
         [
             "## Growth",
             paragraph(
                 f"The same jobs over logs from {size_text(sizes[0])} to {size_text(sizes[-1])}: `python -m bench.growth`, "
-                f"{machine['measured_at'][:10]}, commit `{machine['commit']}`, {machine['cores']} cores, a load average of "
+                f"{machine['measured_at'][:10]}, commit {', '.join(commits)}, {machine['cores']} cores, a load average of "
                 f"{machine['load_average'][0]:g} as it began. A log is four partitions with "
                 "keys out of "
                 f"{kept['keys']:,}, in the page cache. Each job at each size is a process of its own; what is imported late, and the "
@@ -30,9 +41,8 @@ def growth_section(grown: Sequence[Growth], kept: Mapping[str, Any]) -> str:
             "![Seconds of each job by the size of the log; the table below has the figures](performance/growth-time.svg)",
             paragraph(
                 "Seconds a GiB, by the median sample; in brackets the lowest and the highest. The ratio is that of the largest size to the "
-                f"smallest, and time is linear where it is at most {LINEAR_AT_MOST:g}: what costs the same whatever the size weighs more "
-                "on a "
-                "small log, so less than 1 is no wonder."
+                f"least of the others, and time is linear where it is at most {LINEAR_AT_MOST:g}: what costs the same whatever the size "
+                "weighs more on a small log, so less than 1 is no wonder."
             ),
             table(columns, (_time_cells(growth, sizes) for growth in grown)),
             "![Peak memory of each job by the size of the log; the table below has the figures](performance/growth-memory.svg)",
@@ -46,8 +56,15 @@ def growth_section(grown: Sequence[Growth], kept: Mapping[str, Any]) -> str:
                 "before it collects."
             ),
             table(columns, (cells for growth in grown for cells in _memory_cells(growth, sizes))),
+            *_reasons(grown),
         ]
     )
+
+
+def _reasons(grown: Sequence[Growth]) -> list[str]:
+    found = [WHY_NOT_LINEAR[growth.job] for growth in grown if not growth.is_linear and growth.job in WHY_NOT_LINEAR]
+    found += [WHY_NOT_FLAT[growth.job] for growth in grown if not growth.is_flat and growth.job in WHY_NOT_FLAT]
+    return [paragraph(" ".join(found))] if found else []
 
 
 def _time_cells(growth: Growth, sizes: Sequence[int]) -> list[str]:

@@ -8,7 +8,7 @@ Reproduce: `.venv/bin/python -m bench.page`
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.page_text import Column, table, times
+from bench.page_text import Column, paragraph, table, times
 
 BEGIN, END = "<!-- figures: made by `python -m bench.page` -->", "<!-- end of figures -->"
 
@@ -35,8 +35,11 @@ def figures(latest: Sequence[Mapping[str, Any]], machine: Mapping[str, Any]) -> 
     for what, peer, *names in _ROWS:
         if all(name in found for name in names):
             rows.append((what, peer, "; ".join(_cell(found[name]) for name in names)))
+    shown = {what for what, *_ in rows}
+    later = [f'"{what}"' for what, _, *names in _ROWS if what in shown and not machine.get("measured_anew", {}).keys().isdisjoint(names)]
     when = f"One run of `make bench` on {machine['cores']} cores, {machine['measured_at'][:10]}"
-    return f"{table(_COLUMNS, rows)}\n\n{when}; [docs/performance.md](docs/performance.md) has all of it."
+    but_for = f", but for {', '.join(later)}, measured by itself after it" if later else ""
+    return f"{table(_COLUMNS, rows)}\n\n{paragraph(f'{when}{but_for}; [docs/performance.md](docs/performance.md) has all of it.')}"
 
 
 def with_figures(readme: str, made: str) -> str:

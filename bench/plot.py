@@ -21,8 +21,6 @@ BLUE, ORANGE, GREEN, PURPLE, BROWN, TEAL, ROSE, GREY = (
     "#c2557f",
     "#7d838c",
 )
-WORD_WIDTH = 6.6
-"""Of a letter, about, in the size that `words` has by default."""
 _STYLE = (
     "svg{color:#1f2328;font:12px system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}"
     ".ground{fill:#fff}.name{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:11px}"

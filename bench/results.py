@@ -24,14 +24,14 @@ def result_of(job: Job, measured: Measurement) -> Result:
     ratio = measured.ours / measured.peer
     return {
         "name": job.name,
-        "ours": round(measured.ours),
-        "peer": round(measured.peer),
+        "ours": _figures(measured.ours),
+        "peer": _figures(measured.peer),
         "unit": job.unit,
         "ratio": ratio,
         "promise": job.promise,
         "kept": job.is_kept(ratio),
-        "ours_samples": [round(sample) for sample in measured.ours_samples],
-        "peer_samples": [round(sample) for sample in measured.peer_samples],
+        "ours_samples": [_figures(sample) for sample in measured.ours_samples],
+        "peer_samples": [_figures(sample) for sample in measured.peer_samples],
         "peer_version": measured.peer_version,
         "command": command_of(job),
         **({"extra": measured.extra} if measured.extra else {}),
@@ -135,6 +135,11 @@ def spread(result: Mapping[str, Any]) -> tuple[float, float]:
 
 def _spread(result: Result) -> str:
     return "-" if result["ratio"] is None else "{:.2f} to {:.2f}".format(*spread(result))
+
+
+def _figures(number: float) -> float:
+    """Whole where that is exact enough; a small one, as milliseconds are, with four figures, so that samples tell their own ratio."""
+    return round(number) if abs(number) >= 1000 else float(f"{number:.4g}")
 
 
 def _short(number: float | None) -> str:

@@ -34,8 +34,8 @@ from bench.spark_peer import Rivals, a_broker, new_topic, rivals, write_with_con
 from bench.timing import Measurement, Pace
 
 SAMPLES, QUICK_SAMPLES = 5, 2
-WRITE_SETTINGS = {"spark.sql.execution.arrow.maxRecordsPerBatch": "40000", "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647"}
-WRITE_WARM_UPS = 3
+WRITE_SETTINGS = {"spark.sql.execution.arrow.maxBytesPerBatch": "2147483647"}
+WRITE_WARM_UPS = 8
 PAGES_BYTES = 2 << 30
 _PIECE = bytes(1 << 20)
 _UNIT = "rows/s"
@@ -146,7 +146,7 @@ def _in_turn(
 def _write(inputs: Inputs, pace: Pace) -> Measurement:
     """Keys and values from Parquet, whose reading is a small part of it, into a fresh topic of 4 partitions on each side, spread by key.
 
-    Batches of Arrow are larger and not measured after each row, as docs/spark.md tells those who write small records.
+    Batches of Arrow are not measured after each row, as docs/spark.md tells those who write small records.
     """
     both = rivals()
     for name, value in WRITE_SETTINGS.items():

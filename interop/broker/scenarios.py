@@ -9,6 +9,7 @@ from pathlib import Path
 
 from interop.broker.adoption import Adopted, let_it_be_adopted
 from interop.broker.compaction import CleanedInTurn, let_both_clean
+from interop.broker.crashed_transactions import Crashes, let_kafka_read_crashes
 from interop.broker.groups import GroupsMet, let_groups_meet
 from interop.broker.kafka_writes import KafkaWrote, let_kafka_write
 from interop.broker.store_moves import StoreMoved, let_a_store_move
@@ -39,6 +40,7 @@ class Scenarios:
     _adopted: dict[str, Adopted] = field(default_factory=dict, repr=False)
     _cleaned: dict[str, CleanedInTurn] = field(default_factory=dict, repr=False)
     _groups: dict[str, GroupsMet] = field(default_factory=dict, repr=False)
+    _crashes: dict[str, Crashes] = field(default_factory=dict, repr=False)
 
     def kafka_wrote(self, version: str) -> KafkaWrote:
         """What Kafka wrote, stopped cleanly and killed."""
@@ -75,6 +77,12 @@ class Scenarios:
         if version not in self._groups:
             self._groups[version] = let_groups_meet(self.home / version / "groups", version)
         return self._groups[version]
+
+    def crashes(self, version: str) -> Crashes:
+        """What crashes have left of our transactions, read by a consumer of Kafka."""
+        if version not in self._crashes:
+            self._crashes[version] = let_kafka_read_crashes(self.home / version / "crashes", version)
+        return self._crashes[version]
 
 
 @contextmanager

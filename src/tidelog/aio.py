@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar, overload
 from uuid import UUID
 
+from tidelog.aio_calls import to_the_end
 from tidelog.aio_consumer import AsyncConsumer, AsyncGroup
 from tidelog.aio_topic import AsyncReadOnlyTopic, AsyncTopic, AsyncWriter, Run
 from tidelog.aio_transaction import AsyncTransaction
@@ -144,7 +145,13 @@ class _Opened(Generic[S]):
     ) -> AsyncConsumer:
         """`consumer`, with its options. Close it, or use it in `async with`."""
         keeper = _keeper(positions)
-        return AsyncConsumer(await self._run(self.store.consumer, group, topics, positions=keeper, **options), self._runner)
+        joining = asyncio.ensure_future(self._run(self.store.consumer, group, topics, positions=keeper, **options))
+        try:
+            return AsyncConsumer(await to_the_end(joining), self._runner)
+        except asyncio.CancelledError:
+            if not joining.cancelled() and joining.exception() is None:  # nobody will use it, and the group is to have no member
+                await to_the_end(asyncio.to_thread(joining.result().close))
+            raise
 
     async def groups(self) -> list[AsyncGroup]:
         """All groups that something is known of, by name."""

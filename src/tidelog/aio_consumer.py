@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from tidelog.aio_calls import to_the_end
 from tidelog.aio_topic import Run
 from tidelog.disk.names import TopicPartition
 from tidelog.log.positions import Position as LogPosition
@@ -131,11 +132,14 @@ class AsyncConsumer:
         await self.call(self.consumer.commit, positions)
 
     async def close(self) -> None:
-        """`Consumer.close`, when the call that runs is done. Goes on if it is cancelled."""
+        """`Consumer.close`, when the call that runs is done. Goes through if it is cancelled: behind it the group has no member."""
+        await to_the_end(self._close())
+
+    async def _close(self) -> None:
         async with self._lock:
             if self._last is not None and not self._last.done():
                 await asyncio.wait([self._last])
-            await asyncio.shield(asyncio.to_thread(self.consumer.close))  # also when the store, with its threads, is closed already
+            await asyncio.to_thread(self.consumer.close)  # also when the store, with its threads, is closed already
 
     async def __aenter__(self) -> Self:
         return self

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterat
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from tidelog.errors import TidelogError
 from tidelog.log.log_reading import Isolation
 from tidelog.log.positions import EARLIEST, LATEST, Position
 from tidelog.log.reading import DEFAULT_POLL_S, Overtaken
@@ -186,7 +187,11 @@ class AsyncWriter:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await self.close()
+        try:
+            await self.close()
+        except TidelogError:
+            if error is None:
+                raise  # otherwise what happened first is worth more, a cancellation too; the handles know
 
 
 def _take(records: Iterator[Record]) -> list[Record]:

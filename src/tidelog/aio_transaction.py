@@ -7,19 +7,23 @@ A record is put into a list, which takes no thread; only when some are to be wri
 """
 
 import asyncio
+import logging
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
+from tidelog.aio_calls import to_the_end
 from tidelog.aio_consumer import AsyncConsumer
 from tidelog.aio_topic import AsyncTopic, Run
 from tidelog.disk.disk import Buffer
-from tidelog.errors import TransactionError
+from tidelog.errors import TidelogError, TransactionError
 from tidelog.record.kernel.gathering import WriteHandle
 from tidelog.store.groups.offset_commits import CommitsPositions
 from tidelog.store.store import Store
 from tidelog.store.topic import Topic
 from tidelog.store.transactions.transaction import Transaction
 
+_logger = logging.getLogger(__name__)
 _ROOM_BYTES = 1 << 10
 _HEADERS_ROOM_BYTES = 1 << 16
 """What a record may take beside key and value, without headers and with some."""
@@ -70,25 +74,35 @@ class AsyncTransaction:
             await self._run(self.transaction.commit_positions, consumer)
 
     async def commit(self) -> None:
-        """`commit`. Goes on if it is cancelled."""
-        await self._to_the_end(self.transaction.commit)
+        """`commit`. Goes through if it is cancelled, which is told when it is over: nobody begins again in front of what it commits."""
+        await to_the_end(self._run(self.transaction.commit))
 
     async def abort(self) -> None:
-        """`abort`. Goes on if it is cancelled."""
-        await self._to_the_end(self.transaction.abort)
-
-    async def _to_the_end(self, call: Any) -> None:
-        ending = asyncio.ensure_future(self._run(call))
-        ending.add_done_callback(_noticed)
-        await asyncio.shield(ending)
+        """`abort`. Goes through if it is cancelled, as `commit` does."""
+        await to_the_end(self._run(self.transaction.abort))
 
     async def __aenter__(self) -> Self:
-        self._begun = await self._run(self._store.transaction, self.transactional_id, timeout_ms=self._timeout_ms)
+        try:
+            await to_the_end(self._run(self._begin))
+        except asyncio.CancelledError:
+            if self._begun is not None:  # nobody will use it, and nothing is written yet
+                with suppress(TidelogError):
+                    await to_the_end(self._run(self._begun.abort))
+            raise
         return self
 
+    def _begin(self) -> None:
+        self._begun = self._store.transaction(self.transactional_id, timeout_ms=self._timeout_ms)
+
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._begun is not None:
-            await self._to_the_end(lambda: self.transaction.__exit__(kind, error, trace))
+        if self._begun is None:
+            return
+        try:
+            await to_the_end(self._run(self.transaction.__exit__, kind, error, trace))
+        except TidelogError as second:
+            if error is None:
+                raise
+            _logger.warning("aborting transaction %s: %s", self.transactional_id, second)  # what happened first is worth more
 
     def __repr__(self) -> str:
         return f"AsyncTransaction({self.transactional_id!r})"
@@ -96,9 +110,3 @@ class AsyncTransaction:
 
 def _size(data: bytes | None) -> int:
     return len(data) if isinstance(data, (bytes, bytearray, memoryview)) else 0
-
-
-def _noticed(ending: "asyncio.Future[Any]") -> None:
-    """What went wrong was told to who waited; if nobody did any more, it is said nowhere, as of any call that was cancelled."""
-    if not ending.cancelled():
-        ending.exception()

@@ -59,7 +59,10 @@ Errors carry their facts as attributes (what is wrong, path, position, expected,
 bulk work crosses processes.
 """
 
-from typing import Any
+from typing import Any, Final
+
+NO_DIRECTORY: Final = "give the directory that holds the directories of partitions, or that of one partition; is its disk mounted?"
+"""What to do where none was found."""
 
 
 class TidelogError(Exception):

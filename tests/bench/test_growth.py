@@ -98,14 +98,15 @@ def test_a_process_of_its_own_measures_and_leaves_the_source_as_it_was(source: P
 def test_what_is_kept_replaces_one_measurement_and_leaves_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(growth, "PATH", tmp_path / "growth.json")
     for job, size, seconds in (("verify", 64, 1.0), ("append", 256, 2.0), ("append", 64, 3.0), ("verify", 64, 4.0)):
-        growth._keep({"job": job, "size_bytes": size, "seconds": [seconds]}, {"cores": 2})
+        growth._keep({"job": job, "size_bytes": size, "seconds": [seconds]}, {"cores": 2, "commit": f"{seconds:.0f}abc"})
     found = json.loads((tmp_path / "growth.json").read_text())
     assert [(one["job"], one["size_bytes"], one["seconds"]) for one in found["measurements"]] == [
         ("append", 64, [3.0]),
         ("append", 256, [2.0]),
         ("verify", 64, [4.0]),
     ]
-    assert found["machine"] == {"cores": 2}
+    assert found["machine"] == {"cores": 2, "commit": "4abc"}
+    assert [one["commit"] for one in found["measurements"]] == ["3abc", "2abc", "4abc"]
 
 
 def test_sizes_are_read_as_they_are_written() -> None:

@@ -65,6 +65,25 @@ def test_a_promise_that_is_not_kept_or_was_not_measured_is_printed_as_such() -> 
     assert "Not measured in this run: `1-two` (>= 2)." in text
 
 
+def test_rows_that_are_not_of_the_one_run_are_named() -> None:
+    failed = {**entry("1-two"), "ours": None, "peer": None, "ratio": None, "kept": False, "error": "OSError: no broker"}
+    latest = [entry("1-one", extra={"times": 2.0}), failed, entry("2-append-durable-1", extra={"seconds": 3.0})]
+    text = page.rendered(latest, {**MACHINE, "measured_anew": {"1-one": "def"}}, None, PROMISES)[page.PAGE].replace("\n", " ")
+    assert "with the commit of each: `1-one` (`def`)." in text
+    assert "with all samples of both: `1-one`." in text
+    assert "other work than the other: `1-two` (OSError: no broker)." in text
+    assert "with the commit of each" not in page.rendered([entry("1-one")], MACHINE, None, PROMISES)[page.PAGE]
+
+
+def test_the_readme_tells_which_of_its_rows_are_not_of_the_one_run() -> None:
+    latest = [entry("5-append-durable-sqlite"), entry("8-write-connector", 2.6)]
+    machine = {**MACHINE, "measured_anew": {"8-write-connector": "def", "9-compact-10000-segments": "abc"}}
+    text = figures(latest, machine).replace("\n", " ")
+    assert "One run of `make bench`" in text
+    assert 'but for "Spark, write of 4 M rows, durable", measured by itself after it;' in text
+    assert "but for" not in figures(latest, MACHINE)
+
+
 def test_the_readme_tells_a_ratio_that_is_below_its_promise_as_such() -> None:
     text = figures([entry("6-compact-s-100k", 7.0), entry("6-compact-s-4m", 3.0, ">= 4"), entry("2-append-leader-runs", 2.1)], MACHINE)
     assert "| log compaction, 100 k keys; 4 M | Kafka's own `Cleaner` | 7.00; 3.00 (promised >= 4) |" in text
@@ -114,6 +133,22 @@ def test_growth_tells_linear_from_what_is_not_and_flat_from_what_is_not() -> Non
     ]
     assert found[0].points[0].seconds_per_gibibyte == pytest.approx(1.0)
     assert found[0].time_ratio == pytest.approx(1.0)
+
+
+def test_what_costs_the_same_at_any_size_does_not_hide_that_the_rest_grows_faster() -> None:
+    sizes = (GIBIBYTE // 16, GIBIBYTE, 4 * GIBIBYTE)
+    (fixed,) = growths([measured("fixed", size, 1.0 + size / GIBIBYTE) for size in sizes])
+    assert fixed.is_linear
+    (square,) = growths([measured("square", size, 1.0 + (size / GIBIBYTE) ** 2) for size in sizes])
+    assert square.points[-1].seconds_per_gibibyte < square.points[0].seconds_per_gibibyte
+    assert not square.is_linear
+
+
+def test_measurements_of_several_commits_are_told_with_all_of_them() -> None:
+    measurements = [{**measured("append", GIBIBYTE, 1.0), "commit": "def"}, measured("append", 1 << 20, 1.0)]
+    kept = {"machine": MACHINE, "keys": 1000, "measurements": measurements}
+    text = page.rendered([entry("1-one")], MACHINE, kept, PROMISES)[page.PAGE]
+    assert "commit `def`, `abc`, 2 cores" in text.replace("\n", " ")
 
 
 def test_growth_and_cluster_are_on_the_page_with_their_sources() -> None:

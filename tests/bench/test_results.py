@@ -22,6 +22,12 @@ def test_a_row_is_kept_by_its_medians_alone() -> None:
     assert not results.result_of(_job(), Measurement([1.0, 3.0, 100.0], [2.0, 2.0, 2.0], "Kafka 4.2.0"))["kept"]
 
 
+def test_small_figures_are_not_rounded_to_another_ratio() -> None:
+    row = results.result_of(_job(), Measurement([12.61, 12.4, 13.44], [150.0], "a bound"))
+    assert (row["ours"], row["ours_samples"]) == (12.61, [12.61, 12.4, 13.44])
+    assert results.result_of(_job(), Measurement([123456.7], [1.5], "Kafka 4.2.0"))["ours"] == 123457
+
+
 def test_a_row_whose_peer_did_not_run_is_not_kept_and_says_why() -> None:
     row = results.failed(_job(), OSError("no broker\nand more"))
     assert (row["kept"], row["ratio"], row["peer_samples"], row["error"]) == (False, None, [], "OSError: no broker")

@@ -1,6 +1,7 @@
 """`tidelog find`: records, and where they lie."""
 
 import json
+import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -171,3 +172,19 @@ def test_where_nothing_says_how_many_partitions_there_are_all_are_searched(store
     assert done.returncode == 0, done.stderr
     assert "nothing says how many partitions there are" in done.stderr
     assert "turn 2 of" in done.stdout
+
+
+def test_a_key_that_is_no_text(tmp_path: Path) -> None:
+    """A shell passes on any bytes; Python shows those that are no UTF-8 as surrogates."""
+    key, path = b"\xff\xfekey", tmp_path / "s"
+    with open_store(path) as made:
+        topic = made.create_topic("t")
+        topic.append(b"one \xfe", key=key, headers=[("h", b"\xff")])
+        topic.append(b"two", key=b"key")
+    typed, header, inside = os.fsdecode(key), os.fsdecode(b"h=\xff"), os.fsdecode(b"\xfe")
+    assert [found["offset"] for found in objects("find", path, "t", "--key", typed)] == [0]
+    for asked in (["--key", typed], ["--key-regex", typed], ["--header", header], ["--value", inside], ["--value-regex", inside]):
+        assert [found["offset"] for found in objects("cat", path, "t", *asked)] == [0], asked
+    assert {found["key"]["base64"] for found in objects("history", path, "t", "--key", typed)} == {"//5rZXk="}
+    assert run("forget", path, "t", "--key", typed, "--apply").returncode == 0
+    assert [found["value"] for found in objects("cat", path, "t")] == ["two"]

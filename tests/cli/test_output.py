@@ -58,18 +58,32 @@ def test_values() -> None:
     ("error", "code", "lines"),
     [
         (UnknownTopicError("no topic 'x'", path="/d", hint="there are: a (b)"), 2, ["error: /d: no topic 'x'", "hint: there are: a (b)"]),
-        (LogNotFoundError("no such\ndirectory", path="/d"), 2, ["error: /d: no such\\ndirectory"]),
-        (CorruptFileError("broken", path="/d", position=3), 3, ["error: /d: broken at byte 3"]),
-        (LockedError("locked"), 3, ["error: locked"]),
-        (DiskFullError("full"), 3, ["error: full"]),
-        (PermissionError(13, "Permission denied", "/d"), 3, ["error: /d: permission denied"]),
-        (UnsupportedMagicError("a format", position=16), 3, ["error: a format at byte 16"]),
-        (ValueError("isolation is …"), 2, ["error: isolation is …"]),
+        (LogNotFoundError("no such\ndirectory", path="/d"), 2, ["error: /d: no such\\ndirectory", "hint: tidelog topics list --help"]),
+        (
+            CorruptFileError("broken", path="/d", position=3),
+            3,
+            ["error: /d: broken at byte 3", "hint: tidelog verify says all that is wrong; repair and salvage keep what is sound"],
+        ),
+        (LockedError("locked"), 3, ["error: locked", "hint: close it there, or wait until it is closed"]),
+        (DiskFullError("full"), 3, ["error: full", "hint: make room, and do it again"]),
+        (
+            PermissionError(13, "Permission denied", "/d"),
+            3,
+            ["error: /d: permission denied", "hint: be a user who may do that, or have its rights changed"],
+        ),
+        (OSError("odd"), 3, ["error: odd", "hint: --debug shows where in the program it was met"]),
+        (
+            UnsupportedMagicError("a format", position=16),
+            3,
+            ["error: a format at byte 16", "hint: a later release of Tidelog may know it; tidelog dump shows what can be read"],
+        ),
+        (ValueError("isolation is …"), 2, ["error: isolation is …", "hint: tidelog topics list --help"]),
         (KeyError("x"), 3, ["error: KeyError: 'x'", "hint: a fault of the program; --debug shows where"]),
     ],
 )
 def test_errors(error: Exception, code: int, lines: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert print_error(error) == code
+    """Two lines, always: whose error does not say what to do gets a hint by its kind."""
+    assert print_error(error, ["--quiet", "topics", "list", "/d"]) == code
     assert capsys.readouterr().err.splitlines() == lines
 
 
@@ -87,7 +101,7 @@ def test_numbers_that_json_has_not(value: float, shown: object) -> None:
 def test_a_full_disk_behind_stdout(arguments: tuple[str, ...], size: int, tmp_path: Path) -> None:
     with open_store(tmp_path) as made:
         made.create_topic("t").append(b"x" * size)
-    assert_tells_it(arguments, tmp_path, ["error: no space left on device"])
+    assert_tells_it(arguments, tmp_path, ["error: no space left on device", "hint: make room, and do it again"])
 
 
 @pytest.mark.leaves

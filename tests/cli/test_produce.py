@@ -14,6 +14,7 @@ from tests.cli.commands import COMMAND, run, run_process
 from tests.support.golden import GOLDEN
 from tests.support.small_stores import open_store, tree_of
 from tidelog.inspection import verify_log_directory
+from tidelog.record import read_batches
 
 TIME = 1_700_000_000_000
 
@@ -171,7 +172,8 @@ def test_an_interrupt_leaves_nothing_half_done(tmp_path: Path) -> None:
     try:
         process.stdin.write(b"one\ntwo\n")
         process.stdin.flush()
-        while not (tmp_path / "s" / "t-0").is_dir() or not any(path.stat().st_size for path in (tmp_path / "s" / "t-0").glob("*.log")):
+        log = tmp_path / "s" / "t-0" / f"{0:020}.log"
+        while not log.exists() or sum(batch.count for batch in read_batches(log.read_bytes())) < 2:  # in one batch, or in two
             os.sched_yield()
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)

@@ -3,7 +3,10 @@
 import io
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyarrow import orc
+from pyarrow import parquet as pq
 
 from tests.cli.commands import run
 from tests.support.small_stores import open_store
@@ -136,3 +139,28 @@ def test_what_is_read_is_told_with_what_is_left(command: list[str], tmp_path: Pa
     assert last.done_bytes / last.total_bytes >= 0.7
     if command[0] != "forget":  # which also looks through ten mebibytes of each new index: much beside so small a log
         assert last.done_bytes / last.total_bytes <= 3  # where segments are small, the begin of each is read twice
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "txt", "parquet", "orc"])
+def test_what_is_ingested_is_told_with_what_is_left(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the bytes of the files; lines of JSON are read twice."""
+    values = [f"value {number} " + "v" * 100 for number in range(50_000)]
+    table, path = pa.table({"value": values}), tmp_path / f"rows.{form}"
+    if form == "parquet":
+        pq.write_table(table, path)
+    elif form == "orc":
+        orc.write_table(table, path, stripe_size=1 << 18)
+    else:
+        header, line = {"json": ("", '{{"value": "{}"}}'), "csv": ("value\n", "{}"), "txt": ("", "{}")}[form]
+        path.write_text(header + "".join(line.format(value) + "\n" for value in values))
+    told: list[Progress] = []
+    monkeypatch.setattr(Progress, "__exit__", lambda self, *_: told.append(self))
+    monkeypatch.setattr("tidelog.cli.progress._LINE_S", 0.0)
+    done = run("ingest", tmp_path / "s", "t", path)
+    assert done.returncode == 0, done.stderr
+    assert " left\n" in done.stderr or form == "csv"  # of which Arrow reads some mebibytes ahead
+    (last,) = told
+    assert last.total_bytes == path.stat().st_size * (2 if form == "json" else 1)
+    assert 0.99 * last.total_bytes <= last.done_bytes <= last.total_bytes
+    with open_store(tmp_path / "s") as made:
+        assert [(record.value or b"").decode() for record in made.topic("t").read()] == values

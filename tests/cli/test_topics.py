@@ -94,8 +94,8 @@ def test_config(store: Path) -> None:
     assert log_lines(done.stderr) == ["tidelog.cli: topic emails: retention.ms from 86400000 (tidelog.json) to 604800000"]
     assert run("config", "set", store, "emails", "retention.ms=7d", "--apply").stdout == "config set: nothing to do\n"
     [step, setting] = changed("config", "unset", store, "emails", "retention.ms")
-    assert (step["type"], step["value_before"], step["value"]) == ("step", "604800000", "604800000")
-    assert (setting["type"], setting["name"], setting["source"]) == ("setting", "retention.ms", "default")
+    assert (step["type"], step["value_before"], step["value"]) == ("step", "604800000", "-1")
+    assert (setting["type"], setting["name"], setting["value"], setting["source"]) == ("setting", "retention.ms", "-1", "default")
     assert run("config", "unset", store, "emails", "retention.ms", "--apply").stdout == "config unset: nothing to do\n"
 
 

@@ -143,6 +143,16 @@ def test_forget(store: Path, tmp_path: Path) -> None:
     assert run("verify", store).returncode == 0
 
 
+def test_keys_in_a_file_end_with_the_line(tmp_path: Path) -> None:
+    with open_store(tmp_path / "s") as made:
+        topic = made.create_topic("t")
+        for key in (b"a\rb", b"a", b"b", b"c"):
+            topic.append(b"x", key=key)
+    (tmp_path / "keys").write_bytes(b"a\rb\nc\r\n")
+    assert run("forget", tmp_path / "s", "t", "--key-file", tmp_path / "keys", "--apply").returncode == 0
+    assert [found["key"] for found in objects("cat", tmp_path / "s", "t")] == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [

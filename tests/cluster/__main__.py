@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 MEMORY = Path("/dev/shm")  # noqa: S108
 SHORT = [HERE / "basics.py"]
-LONG = [HERE / "kills.py", HERE / "speculation.py", HERE / "jobs_there.py"]
+LONG = [HERE / "kills.py", HERE / "speculation.py", HERE / "jobs_there.py", HERE / "job_kills.py", HERE / "driver_kills.py"]
 SUITES = HERE.parent / "spark"
 ALONE = ("test_session", "test_connect", "test_pipeline", "test_declarative", "test_killed", "test_command_line", "test_worker_daemon")
 """Modules of tests/spark that start drivers of their own, or ask about a local session."""
@@ -73,7 +73,7 @@ def main() -> int:
     # The last daemons of Spark may still write there when it is removed.
     with (
         tempfile.TemporaryDirectory(prefix="tidelog-cluster-", dir=place, ignore_cleanup_errors=True) as folder,
-        StandaloneCluster(Path(folder) / "cluster") as cluster,
+        StandaloneCluster(Path(folder) / "cluster", applications=2) as cluster,
     ):
         return _run(cluster, Path(folder), options)
 

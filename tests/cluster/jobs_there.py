@@ -1,24 +1,24 @@
-"""Jobs on the cluster: the work of one partition is spread over both workers, and the outcome is the library's, whoever dies or dawdles.
+"""Jobs on the cluster: the work of one partition is spread over both workers, and of two attempts of a task one counts.
 
 Named by `__main__`, not found by itself.
 """
 
 import itertools
 import os
-import signal
-import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.cluster.job_kills import TRIES
+from tests.cluster.jobs_to_kill import PIECE_BYTES, into_broker, some_rows
 from tests.cluster.killing import wait_for_executors
 from tests.cluster.standalone import HOSTS, StandaloneCluster
-from tests.spark.jobs.test_compact import LATER, compacted_locally
-from tests.support.job_topics import copied, files_of, make_topic
+from tests.spark.jobs.test_compact import LATER
+from tests.spark.jobs.test_copy_into_broker import make_broker
+from tests.support.job_topics import make_topic
 from tidelog.disk.disk import OS
 from tidelog.spark import jobs
 from tidelog.spark.jobs.running import SparkTasks, staged
@@ -26,9 +26,6 @@ from tidelog.spark.jobs.running import SparkTasks, staged
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PIECE_BYTES = 1500
-TRIES = 3
-"""A job this small may be over before an executor on a busy machine has taken a task."""
 PATIENCE_S = 300.0
 """How long the slow attempt waits to be let go: longer than any machine takes for the rest."""
 
@@ -57,6 +54,7 @@ def store(tmp_path: Path) -> Path:
 
 def test_one_partition_uses_both_workers(spark: "SparkSession", cluster: StandaloneCluster, store: Path, tmp_path: Path) -> None:
     wait_for_executors(cluster, spark)
+    make_topic(tmp_path / "emails", "emails", batches=300)
     numbers = itertools.count()
     reading: dict[str, Callable[[], Any]] = {
         "stats": lambda: jobs.stats(spark, store, records=True, piece_bytes=PIECE_BYTES),
@@ -65,6 +63,10 @@ def test_one_partition_uses_both_workers(spark: "SparkSession", cluster: Standal
         "history": lambda: jobs.history(spark, store, "tide", piece_bytes=PIECE_BYTES).history.count(),
         "export": lambda: jobs.export(spark, store, "tide", tmp_path / f"exported-{next(numbers)}", piece_bytes=PIECE_BYTES),
         "copy": lambda: jobs.copy(spark, store, tmp_path / f"copied-{next(numbers)}", piece_bytes=PIECE_BYTES),
+        "restore": lambda: jobs.restore(spark, store, tmp_path / f"restored-{next(numbers)}", piece_bytes=PIECE_BYTES),
+        "reindex": lambda: jobs.reindex(spark, store, dry_run=True, piece_bytes=PIECE_BYTES),
+        "into_broker": lambda: into_broker(spark, tmp_path / "emails", make_broker(tmp_path / f"broker-{next(numbers)}")),
+        "ingest": lambda: jobs.ingest(spark, some_rows(spark), tmp_path / f"ingested-{next(numbers)}", "tide"),
     }
     changing: dict[str, Callable[[], Any]] = {
         "compact": lambda: jobs.compact(spark, store, now_ms=LATER, piece_bytes=PIECE_BYTES),
@@ -80,37 +82,6 @@ def test_one_partition_uses_both_workers(spark: "SparkSession", cluster: Standal
         else:
             idle[name] = busy
     assert idle == {}
-
-
-def test_compaction_is_the_local_one_although_an_executor_is_killed(
-    spark: "SparkSession", cluster: StandaloneCluster, store: Path, tmp_path: Path
-) -> None:
-    """Speculation is on here, and the tasks of the dead run again on the other."""
-    wait_for_executors(cluster, spark)
-    compacted_locally(copied(store, tmp_path / "expected"), LATER)
-    killed: list[int] = []
-    is_over = threading.Event()
-
-    def kill() -> None:
-        while not is_over.wait(0.001):
-            if any(folder.glob("*-keys-*") for folder in tmp_path.glob(".store.tidelog-staging-*")):
-                for pid in cluster.executors()[:1]:
-                    with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-                    killed.append(pid)
-                return
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    try:
-        result = jobs.compact(spark, store, roll=True, now_ms=LATER, piece_bytes=PIECE_BYTES)
-    finally:
-        is_over.set()
-        killer.join()
-    assert killed
-    assert result.failures == ()
-    assert files_of(store) == files_of(tmp_path / "expected")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["expected", "store"]
 
 
 def dawdling(notes: Path) -> Callable[[int, str], str]:

@@ -3,6 +3,8 @@
 The job runs in the thread that asks, since Spark finds data sources in Python only by the session of a thread. Another looks on: as soon as
 some tasks of the job have ended and others are running, it kills the process that it is told. The job goes on, since Spark gives the tasks
 to somebody else. Spark has noted whether a task was lost: if none was, nothing was shown.
+
+The jobs of `tidelog.spark.jobs` name their groups themselves, a group for each stage: `StageKiller` looks at stages instead.
 """
 
 import os
@@ -19,6 +21,8 @@ from tests.cluster.standalone import HOSTS, StandaloneCluster
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+SEVERAL_TASKS = 3
+"""Of a stage with fewer nobody can tell whether an executor has one."""
 AGAIN_S = 2.0
 """Who was killed between two tasks has lost none: then again, after so long."""
 
@@ -59,6 +63,51 @@ def kill_during(spark: "SparkSession", group: str, run: Callable[[], object], ch
         thread.join()
         spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
     return Killed(tuple(pids), _lost(spark, group))
+
+
+class StageKiller(threading.Thread):
+    """Kills an executor in one stage of a job, counted among those with several tasks, when a task has ended and both have one.
+
+    A stage that is over too soon is passed by, and the next one meant: whether it has hit is in `lost_tasks`.
+    """
+
+    def __init__(self, cluster: StandaloneCluster, spark: "SparkSession", number: int) -> None:
+        super().__init__()
+        self._cluster = cluster
+        self._tracker = spark.sparkContext.statusTracker()
+        self._to_pass = number - 1
+        self._is_over = threading.Event()
+        self._stage: int | None = None
+
+    def run(self) -> None:
+        """Look every few milliseconds, until it is done or the block is left."""
+        before, begun = set(self._tracker.getActiveStageIds()), list[int]()
+        while not self._is_over.wait(0.002) and self._stage is None:
+            for stage in self._tracker.getActiveStageIds():
+                state = self._tracker.getStageInfo(stage)
+                if stage in before or state is None or state.numTasks < SEVERAL_TASKS:
+                    continue
+                if stage not in begun:
+                    begun.append(stage)
+                if len(begun) > self._to_pass and state.numCompletedTasks > 0 and state.numActiveTasks >= len(HOSTS):
+                    with suppress(ProcessLookupError):
+                        os.kill(self._cluster.executors()[0], signal.SIGKILL)
+                    self._stage = stage
+                    break
+
+    @property
+    def lost_tasks(self) -> int:
+        """How many tasks of that stage have failed by it."""
+        state = None if self._stage is None else self._tracker.getStageInfo(self._stage)
+        return 0 if state is None else int(state.numFailedTasks)
+
+    def __enter__(self) -> "StageKiller":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self.join()
 
 
 def wait_for_executors(cluster: StandaloneCluster, spark: "SparkSession") -> None:

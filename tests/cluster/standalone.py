@@ -46,12 +46,13 @@ class ClusterError(Exception):
 
 
 class StandaloneCluster:
-    """Started by `with`, and ready when that returns."""
+    """Started by `with`, and ready when that returns. Its workers have `cores` and memory for each of so many applications at a time."""
 
-    def __init__(self, folder: Path, *, cores: int = 1, memory: str = "1g") -> None:
+    def __init__(self, folder: Path, *, cores: int = 1, memory_mib: int = 1024, applications: int = 1) -> None:
         self.folder = folder
         self._cores = cores
-        self._memory = memory
+        self._memory_mib = memory_mib
+        self._applications = applications
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.port, self._web_port = free_ports(2)
 
@@ -85,7 +86,8 @@ class StandaloneCluster:
             self._launch("master", HOSTS[0], MASTER, "--host", HOSTS[0], *ports)
             self._wait("master", lambda: self._state() is not None)
             for number, host in enumerate(HOSTS, 1):
-                resources = ("--cores", str(self._cores), "--memory", self._memory, "--work-dir", str(self.folder / f"work-{number}"))
+                cores, memory = self._cores * self._applications, f"{self._memory_mib * self._applications}m"
+                resources = ("--cores", str(cores), "--memory", memory, "--work-dir", str(self.folder / f"work-{number}"))
                 self._launch(f"worker-{number}", host, WORKER, "--host", host, "--webui-port", "0", *resources, self.url)
             self._wait("workers", lambda: (self._state() or {}).get("aliveworkers") == len(HOSTS))
         except BaseException:
@@ -112,6 +114,10 @@ class StandaloneCluster:
     def processes(self) -> list[int]:
         """Of master and workers, those that were started and not ended."""
         return [process.pid for process in self._processes.values()]
+
+    def applications(self) -> list[str]:
+        """The names of those that the master has not given up."""
+        return [one["name"] for one in (self._state() or {}).get("activeapps", ())]
 
     def executors(self) -> list[int]:
         """The processes of executor JVMs, of all applications."""

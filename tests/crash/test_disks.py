@@ -13,6 +13,7 @@ from tests.support.crash_images import Bounds, Image, crash_images, killed_image
 from tests.support.faulty_disk import BLOCK_BYTES, ERRORS, KINDS, Call, FaultyDisk
 from tests.support.recording_disk import (
     Create,
+    Link,
     MakeDirectory,
     Note,
     Recording,
@@ -39,6 +40,8 @@ UNCHANGING = {
     "entries",
     "exists",
     "is_link",
+    "has_rights_of",
+    "is_trusted",
     "mtime_ns",
     "map",
     "is_named",
@@ -50,6 +53,8 @@ UNCHANGING = {
     "look",
     "open_plain",
     "file_system",
+    "can_rename_into",
+    "count_of_names",
 }
 
 
@@ -132,6 +137,28 @@ class TestRecording:
                 Create(5, "p/b"),
             ),
         )
+
+    def test_a_second_name_is_one_of_the_same_file(self, root: str) -> None:
+        """Durable with its own directory; what is written by one is read by the other, and one may go."""
+        disk = RecordingDisk(root)
+        disk.make_directory(f"{root}/p")
+        disk.sync_directory(root)
+        fd = disk.create(f"{root}/a")
+        disk.write(fd, [b"content"], 0)
+        disk.sync(fd)
+        disk.sync_directory(root)
+        disk.link(f"{root}/a", f"{root}/p/b")
+        linked = len(disk.recording().events)
+        disk.write(fd, [b"more"], 7)
+        disk.close(fd)
+        disk.remove(f"{root}/a")
+        disk.sync_directory(root)
+        disk.sync_directory(f"{root}/p")
+        recording = disk.recording()
+        assert Link(2, "a", "p/b") in recording.events
+        assert {tuple(sorted(image.files)) for image in crash_images(recording, cuts=(linked,))} == {("a",), ("a", "p/b")}
+        assert {frozenset(image.files) for image in crash_images(recording, cuts=(len(recording.events),))} == {frozenset({"p/b"})}
+        assert (Path(root) / "p" / "b").read_bytes() == b"contentmore"
 
     def test_the_real_files_follow(self, root: str) -> None:
         disk = RecordingDisk(root)
@@ -606,7 +633,9 @@ def one_of_each(disk: Disk, root: str) -> None:
         disk.close(fd)
     disk.set_mtime_ns(f"{root}/p/a", disk.mtime_ns(f"{root}/p/a"))
     disk.entries(f"{root}/p")
+    disk.link(f"{root}/p/a", f"{root}/p/b")
     disk.remove(f"{root}/p/a")
+    disk.remove(f"{root}/p/b")
     disk.remove_directory(f"{root}/p")
 
 
@@ -615,14 +644,14 @@ class TestFaults:
         disk = FaultyDisk()
         one_of_each(disk, root)
         assert {call.kind for call in disk.calls} == {*KINDS, "close"}
-        assert disk.count() == len(disk.calls) - disk.count("close") == 18
+        assert disk.count() == len(disk.calls) - disk.count("close") == 20
         assert disk.count("write") == 2
         assert disk.count("write", on=".tmp") == 1
         assert Call("rename", f"{root}/p/a") in disk.calls
         assert disk.fired == []
 
     @pytest.mark.parametrize("error", ERRORS)
-    @pytest.mark.parametrize("nth", range(1, 19))
+    @pytest.mark.parametrize("nth", range(1, 21))
     def test_each_call_can_fail(self, root: str, nth: int, error: int) -> None:
         disk = FaultyDisk()
         disk.fail(nth, error=error)
@@ -708,7 +737,7 @@ class TestFaults:
         assert disk.write_some(fd, [b"a"], 0) == 0
         disk.close(fd)
 
-    @pytest.mark.parametrize("nth", range(1, 19))
+    @pytest.mark.parametrize("nth", range(1, 21))
     def test_interrupts(self, root: str, nth: int) -> None:
         gc.collect()  # what an earlier test has dropped is closed now, and not in between
         opened = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
@@ -717,6 +746,7 @@ class TestFaults:
         for moment, calls in (("before", nth - 1), ("after", nth)):
             inner = FaultyDisk()
             disk = FaultyDisk(inner)
+            (Path(root) / "p" / "b").unlink(missing_ok=True)  # a second name replaces nothing
             disk.interrupt(nth, moment="before" if moment == "before" else "after")
             with pytest.raises(KeyboardInterrupt):
                 one_of_each(disk, root)

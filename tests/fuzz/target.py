@@ -250,7 +250,7 @@ def _check_compact(batch: RecordBatch, records: list[Record] | None, rng: random
     first = batch.base_offset
     end = min(first + rng.choice((0, 1, 8, 100)), 2**63 - 1)
     survivors = [offset for offset in range(first, end) if rng.random() < 0.6]
-    latest_offset, counts_all = rng.choice((end - 1, 2**62)), rng.random() < 0.5
+    latest_offset, counts_all = rng.choice((max(end - 1, -(2**63)), 2**62)), rng.random() < 0.5
     _attempt(
         lambda: retain(
             buffer,

@@ -35,7 +35,7 @@ def test_the_lock_names_versions_and_nothing_else() -> None:
     assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+", line) for line in lines), lines
     assert lines == sorted(lines, key=str.lower)
     assert len(lines) == len(locked_versions(LOCK.read_text())) > 40
-    assert not re.search(r"://|@|/home|/tmp|/work", LOCK.read_text())
+    assert not re.search(r"://|@|\s/", LOCK.read_text())
 
 
 def test_an_extra_repeats_its_bounds_in_dev() -> None:

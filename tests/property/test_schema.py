@@ -16,7 +16,7 @@ from tidelog.schema.decoders import decode_internal
 from tidelog.schema.transaction_state import TransactionLogValue, TransactionStatus
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)
-INT8, INT16, INT32, INT64 = (st.integers(-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 16, 32, 64))
+INT16, INT32, INT64 = (st.integers(-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (16, 32, 64))
 GOLDEN = [(topic, *parts(record)) for topic in TOPICS for record in golden(topic)]
 
 

@@ -1,6 +1,7 @@
 """The facts of a report are those of the store: of explain, stats and verify, and of its records, counted plainly."""
 
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import tidelog
 from tests.cli.commands import objects
 from tests.report.support import made
 from tests.report_check.sample_store import DAY_MS, NOW_MS, build_sample
+from tests.support.small_stores import open_store
 from tidelog.inspection import stats, verify_log_directory
+from tidelog.log.read_only import ReadOnlyLog
 from tidelog.store import ReadOnlyStore
 
 NOW = f"@{NOW_MS}"
@@ -189,3 +192,55 @@ def test_damage_is_told_where_it_is(tmp_path: Path) -> None:
     assert len(hit) == 2
     assert "✗ Damaged" in page.texts
     json.dumps(told)
+
+
+def three_partitions(path: Path) -> list[Path]:
+    with open_store(path) as store:
+        topic = store.create_topic("emails", 3)
+        for number in range(30):
+            topic.append(b"x" * 50, key=b"%d" % number, partition=number % 3)
+    return [path / f"emails-{number}" for number in range(3)]
+
+
+@pytest.mark.leaves
+def test_a_partition_that_no_reader_gets_is_damaged_whatever_its_headers_say(tmp_path: Path) -> None:
+    """Headers alone are in order here; but the log was closed in order, so that no crash can have left a wrong checksum."""
+    homes = three_partitions(tmp_path / "s")
+    log = homes[1] / f"{0:020}.log"
+    log.write_bytes(bytes([*(content := log.read_bytes())[:-1], content[-1] ^ 1]))
+    shutil.rmtree(homes[2])
+    page = made(tmp_path / "s", tmp_path / "page.html")
+    told = page.facts
+    errors = [one for one in told["findings"] if one["severity"] == "error"]
+    assert [(one["code"], one["path"]) for one in errors] == [
+        ("partition-missing", "emails-2"),
+        ("partition-unreadable", f"emails-1/{0:020}.log"),
+    ]
+    assert "the CRC of a batch does not match" in errors[1]["what"]
+    assert (errors[0]["what"].partition(",")[0], errors[0]["mend"]) == (
+        "the directory of a partition is missing",
+        "restoring it from a backup, or deleting the topic",
+    )
+    assert told["soundness"]["errors"] == 2
+    assert [one["findings"] for one in told["partitions"]] == [0, 1, 1]
+    assert [[stratum["findings"] for stratum in one["strata"]] for one in told["partitions"]] == [[0], [1], []]
+    assert "✗ Damaged" in page.texts
+    [alone] = made(homes[1], tmp_path / "one.html").facts["findings"]
+    assert (alone["code"], alone["path"]) == ("partition-unreadable", f"{0:020}.log")
+    read = made(tmp_path / "s", tmp_path / "records.html", "--records").facts["findings"]
+    assert [one["code"] for one in read if one["severity"] == "error"] == ["batch-crc", "partition-missing"]  # each cause once
+
+
+def test_a_partition_that_its_owner_deletes_meanwhile_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    homes = three_partitions(tmp_path / "s")
+    (tmp_path / "s" / "tidelog.json").unlink()  # as a broker's, where only directories say what is there
+    log_of = ReadOnlyStore.log
+
+    def log(self: ReadOnlyStore, topic: str, partition: int) -> ReadOnlyLog:
+        if partition == 2 and homes[2].exists():
+            shutil.rmtree(homes[2])
+        return log_of(self, topic, partition)
+
+    monkeypatch.setattr(ReadOnlyStore, "log", log)
+    told = made(tmp_path / "s", tmp_path / "page.html").facts
+    assert told["soundness"]["errors"] == 0

@@ -8,6 +8,7 @@ store had settled in.
 import argparse
 import os
 import random
+import sys
 import tempfile
 import threading
 import time
@@ -52,6 +53,8 @@ MAX_KEPT_RECORDS = 400_000
 """The model holds what it wrote; from there on writers only go on in the topic that forgets."""
 
 
+ENDS_IN_S = 60
+STUCK_S = 300
 NOTED_BYTES = 300
 """What the model holds of a record, generously."""
 
@@ -77,6 +80,10 @@ class Soak:
         """Acknowledged records of the topics that keep everything, by topic and partition."""
         self.latest: dict[bytes, bytes | None] = {}
         """The last value of each key of the topic that is compacted; a worker has keys of its own."""
+        self.began: dict[threading.Thread, float] = {}
+        """When each worker has begun with what it does."""
+        self.retained = 0
+        """Offsets that retention has passed in the topic that forgets."""
         self.settled = self.ended = Footprint(0, 0, 0)
         self._lock = threading.Lock()
 
@@ -101,7 +108,10 @@ class Soak:
             self.read_latest,
             self.compact,
         ]
-        threads = [threading.Thread(target=self._work, args=(job, number), daemon=True) for number, job in enumerate(work)]
+        threads = [
+            threading.Thread(target=self._work, args=(job, number), name=f"{number} {job.__name__}", daemon=True)
+            for number, job in enumerate(work)
+        ]
         for thread in threads:
             thread.start()
         settled: Footprint | None = None
@@ -109,22 +119,33 @@ class Soak:
         while (left := end - time.monotonic()) > 0 and not self.stop.wait(min(0.2, left)):
             if settled is None and left < seconds * (1 - SETTLED):
                 settled = self.footprint()
+            self._check_going_on(threads)
         self.stop.set()
         for partition in (0, 1):  # a follower waits for a record
             self._note("kept", partition, self.store.topic("kept").append(b"last", partition=partition).offset, b"last")
         for thread in threads:
-            thread.join(30)
+            thread.join(ENDS_IN_S)
             if thread.is_alive():
-                self.failures.append(f"{thread.name} does not end")
+                self.failures.append(f"{thread.name} does not end:\n{stacks()}")
         if not self.failures:
             assert settled is not None
             self._check_footprint(settled, self.footprint())
             self._check_records()
 
+    def _check_going_on(self, threads: list[threading.Thread]) -> None:
+        """Nothing that is done here takes minutes: who is at it for so long waits for what never comes. But for who follows: once the model
+        is full, nobody writes there until the end."""
+        now = time.monotonic()
+        stuck = [thread.name for thread in threads if now - self.began.get(thread, now) > STUCK_S and "follow" not in thread.name]
+        if stuck and not self.stop.is_set():
+            self.failures.append(f"{', '.join(stuck)}: at the same thing for {STUCK_S} s\n{stacks()}")
+            self.stop.set()
+
     def _work(self, job: Callable[[random.Random], None], number: int) -> None:
         source = random.Random(self.seed * 100 + number)
         try:
             while not self.stop.is_set():
+                self.began[threading.current_thread()] = time.monotonic()
                 job(source)
                 self.done[job.__name__] = self.done.get(job.__name__, 0) + 1
         except BaseException:
@@ -262,6 +283,7 @@ class Soak:
             self.failures.append(f"latest: {wrong} keys do not have their last value")
         if not self.store.metrics().cleaner.totals.passes:
             self.failures.append("nothing was ever compacted")
+        self.retained = sum(self.store.log("short", partition).log_start_offset for partition in (0, 1))
 
     def _check_footprint(self, before: Footprint, after: Footprint) -> None:
         self.settled, self.ended = before, after
@@ -276,6 +298,13 @@ class Soak:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         noted = sum(map(len, self.written.values()))
         return Footprint(pages * os.sysconf("SC_PAGE_SIZE"), sum(1 for _ in Path("/proc/self/fd").iterdir()), noted)
+
+
+def stacks() -> str:
+    """Where every thread is."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    frames = sys._current_frames().items()
+    return "\n".join(f"{names.get(ident)}:\n{''.join(traceback.format_stack(frame)[-8:])}" for ident, frame in frames)
 
 
 def soak(folder: Path, seconds: float, seed: int) -> Soak:

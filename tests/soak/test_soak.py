@@ -32,3 +32,4 @@ def test_some_of_it(tmp_path: Path) -> None:
 def test_everything_at_once(tmp_path: Path) -> None:
     run = soak(tmp_path / "data", SECONDS, random.randrange(1 << 30))
     assert run.done.keys() == ONCE_AT_LEAST
+    assert run.retained > 0, "nothing was ever deleted by retention"

@@ -1,6 +1,9 @@
 """One Spark session for all tests of a process: starting one costs ten seconds."""
 
+import fcntl
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -45,6 +48,14 @@ def shared_session() -> Iterator[SharedSession]:
     shared = SharedSession()
     yield shared
     shared.stop()
+
+
+@pytest.fixture
+def connect_port() -> Iterator[None]:
+    """Spark Connect listens on one port of the machine, always the same: for one test at a time, in whichever process."""
+    with Path(tempfile.gettempdir(), "tidelog-tests-connect.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 import tidelog
 from tidelog.disk.disk import OS
@@ -40,13 +41,13 @@ def family_of(pid: int) -> dict[int, str]:
 
 
 class Driver:
-    """A driver in processes of its own."""
+    """A driver in processes of its own. What it says of errors goes to `messages`."""
 
-    def __init__(self, *arguments: str | Path) -> None:
+    def __init__(self, *arguments: str | Path, module: str = "tests.spark.sink_driver", messages: IO[bytes] | None = None) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.spark.sink_driver", *map(str, arguments)],
+            [sys.executable, "-m", module, *map(str, arguments)],
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL if messages is None else messages,
             text=True,
             start_new_session=True,
         )

@@ -1,7 +1,8 @@
-"""A driver of its own, to be killed: lines of text files into topic `t`, a file a micro-batch; or a batch that takes its time.
+"""A driver of its own, to be killed: lines of text files into topic `t`, a file a micro-batch; a batch that takes its time; or an ingest.
 
 python -m tests.spark.sink_driver stream DATA INPUT CHECKPOINT
 python -m tests.spark.sink_driver batch DATA ROWS
+python -m tests.spark.sink_driver ingest DATA ROWS
 """
 
 import sys
@@ -9,10 +10,12 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tidelog.spark import session
+from tidelog.spark import jobs, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+INGEST_ID = "load"
 
 
 def stream(spark: "SparkSession", data: str, source: str, checkpoint: str) -> None:
@@ -37,12 +40,20 @@ def batch(spark: "SparkSession", data: str, rows: str) -> None:
     frame.mapInArrow(slowly, frame.schema).write.format("tidelog").mode("append").option("topic", "t").save(data)
 
 
+def ingest(spark: "SparkSession", data: str, rows: str) -> jobs.IngestResult:
+    """Numbered rows, under an id by which a run that is made again is known."""
+    frame = spark.range(0, int(rows), 1, 6).selectExpr("cast(id as string) as key", "lpad(cast(id as string), 100, '.') as value")
+    return jobs.ingest(spark, frame, data, "t", transactional_id=INGEST_ID)
+
+
 def main() -> None:
     """What the arguments say."""
     spark = session("tidelog sink driver", "local[2,4]", {"spark.sql.shuffle.partitions": 2}, memory="1g")
     print("ready", flush=True)  # noqa: T201 - for who waits
     if sys.argv[1] == "stream":
         stream(spark, *sys.argv[2:])
+    elif sys.argv[1] == "ingest":
+        ingest(spark, *sys.argv[2:])
     else:
         batch(spark, *sys.argv[2:])
     print("done", flush=True)  # noqa: T201

@@ -13,6 +13,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "spark" / "connect.py"
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("connect_port")
 def test_read_write_and_stream(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, EXAMPLE, tmp_path / "data"], capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"

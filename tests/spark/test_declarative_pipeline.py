@@ -31,6 +31,7 @@ def run(folder: Path) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("connect_port")
 def test_pipeline_runs(tmp_path: Path) -> None:
     folder = tmp_path / "declarative"
     shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("__pycache__"))

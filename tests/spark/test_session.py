@@ -119,7 +119,7 @@ def test_the_package_has_what_it_says() -> None:
     assert tidelog.spark.__all__ == ["session"]
     assert callable(tidelog.spark.session)
     with pytest.raises(AttributeError, match="no attribute 'sessoin'"):
-        _ = tidelog.spark.sessoin
+        _ = tidelog.spark.sessoin  # type: ignore[attr-defined]
 
 
 HEAVY = (

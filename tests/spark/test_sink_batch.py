@@ -12,6 +12,7 @@ from pyspark.sql import functions as f
 import tidelog
 from tests.spark.sink_support import assert_nothing_staged, keyed, records_of, values_of, writing
 from tidelog.record.hashing import partitions_for_keys
+from tidelog.store.sink_commit import LEAST_SEGMENT_BYTES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -108,6 +109,7 @@ WRONG = [
     (["'x' as value"], {"lockTimeout": "soon"}, "option lockTimeout: expected a time span"),
     (["'x' as value"], {"queryId": "q"}, "option queryId is not for batches"),
     (["'x' as value"], {"batchId": 3}, "option batchId says which run of a job it is"),
+    (["'x' as value"], {"commitReport": ""}, "option commitReport: expected a name"),
     (["'x' as value"], {"compression": "rar"}, "option compression: expected one of none, gzip"),
     (["'x' as value"], {"createTopics": "true", "topic": "new", "topicConfig": "{"}, "option topicConfig: expected JSON"),
     (["'x' as value"], {"createTopics": "true", "topic": "new", "topicConfig": '{"retention": 1}'}, "option topicConfig: unknown setting"),
@@ -216,3 +218,21 @@ def test_a_view_is_inserted_into(spark: "SparkSession", data: Path) -> None:
         (2, b"k", b"v", 1_600_000_000_000)
     ]
     assert spark.sql("select count(*) from sunk").first()[0] == 1  # type: ignore[index]
+
+
+def test_what_large_tasks_stage_becomes_segments(spark: "SparkSession", data: Path) -> None:
+    """Files of their own for each partition, which nobody copies: a segment for each task, and none of them small."""
+    rows = 640_000
+    frame = spark.range(0, rows, 1, 2).selectExpr("cast(id as string) as key", "lpad(cast(id as string), 240, '.') as value")
+    writing(frame).save(str(data))
+    assert_nothing_staged(data)
+    for number in range(4):
+        sizes = [path.stat().st_size for path in sorted((data / f"t-{number}").glob("*.log"))]
+        assert len(sizes) == 2
+        assert all(size >= LEAST_SEGMENT_BYTES for size in sizes)
+    with tidelog.open(data, "r") as store:
+        topic = store.topic("t")
+        for number in range(4):
+            found = [int(key) for batch in topic.arrow(partition=number, columns=["key"]) for key in batch.column("key").to_pylist()]
+            assert found == sorted(found), "each task's rows in their order, task behind task"
+        assert sum(batch.num_rows for batch in topic.arrow(columns=["offset"])) == rows

@@ -59,7 +59,7 @@ def test_a_path_means_what_it_means_on_the_driver(data: Path, tmp_path: Path, mo
         there = sent(writer)
         monkeypatch.chdir(tmp_path / "executor")
         message = sent(there.write(rows("a", "b", "c", "d")))
-        assert {topic.partitions for topic in message.file.topics} == {2}
+        assert {topic.partitions for file in message.files for topic in file.topics} == {2}
         monkeypatch.chdir(tmp_path)
         writer.commit([message])
     assert len(values_of(data)) == 12

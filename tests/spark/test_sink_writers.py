@@ -12,15 +12,17 @@ import pytest
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 import tidelog
-from tests.spark.sink_support import assert_nothing_staged, values_of
+from tests.spark.sink_support import assert_nothing_staged, records_of, values_of
 from tests.support.faulty_disk import FaultyDisk
 from tidelog.disk.disk import OS
-from tidelog.errors import DiskFullError, LockedError, StagingError, TransactionError
+from tidelog.disk.names import TopicPartition
+from tidelog.errors import DiskFullError, LockedError, StagingError, StorageError, TransactionError
+from tidelog.spark import sink_tasks
 from tidelog.spark.sink_columns import find_columns
 from tidelog.spark.sink_tasks import stage
 from tidelog.spark.sink_writers import Staged, TidelogStreamWriter, TidelogWriter
 from tidelog.spark.write_options import WriteOptions
-from tidelog.store.staging import find_staging
+from tidelog.store.staging import STAGED_SUFFIX, find_staging
 
 SCHEMA = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 OWNER = """
@@ -57,7 +59,7 @@ def test_staging_is_made_when_the_writer_is_sent_and_once(data: Path) -> None:
     first, second = sent(writer), sent(writer)
     assert len(find_staging(OS, str(data))) == 1
     messages = [sent(first.write(rows("a", "b"))), sent(second.write(rows())), None]
-    assert messages[1].file is None
+    assert messages[1].files == ()
     second.commit(messages)
     assert values_of(data) == ["a", "b"]
     assert_nothing_staged(data)
@@ -125,6 +127,19 @@ def test_a_full_disk_under_a_task_leaves_no_file(data: Path) -> None:
     writer.abort([])
 
 
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_disk_that_fails_behind_a_task_fails_the_task_and_leaves_no_file(data: Path, number: int) -> None:
+    """It is told to whoever asks first, and that is not the commit: a task that says it has written would be believed."""
+    writer = sent(TidelogWriter(options(data), SCHEMA))
+    disk = FaultyDisk()
+    disk.fail(number, kind="sync", on=STAGED_SUFFIX)
+    columns = find_columns(SCHEMA, has_topic=True)
+    with pytest.raises(StorageError, match="syncing a staged file failed"):
+        stage(disk, options(data), columns, writer._staging, [str(data)], "0-0", many_rows())
+    assert [path.name for path in Path(writer._staging.path).iterdir()] == ["owner.json"]
+    writer.abort([])
+
+
 def test_a_commit_that_meets_an_owner_changes_nothing(data: Path) -> None:
     """Who has taken the store behind the back of the job is named, and nothing is to be seen. Then the job can be run again."""
     writer = sent(TidelogWriter(options(data), SCHEMA))
@@ -147,11 +162,57 @@ def test_memory_is_bounded_by_the_chunk_and_blocks_by_it_too(data: Path) -> None
     value = b"v" * 1000
     batches = (pa.record_batch({"key": [str(number)] * 1000, "value": pa.array([value] * 1000, pa.binary())}) for number in range(40))
     message = writer.write(batches)
-    sizes = [size_bytes for _, _, size_bytes, _ in message.file.positions()]
+    sizes = [size_bytes for file in message.files for _, _, size_bytes, _ in file.positions()]
     assert sum(sizes) > 40_000_000
     assert max(sizes) < 6_000_000
     writer.commit([message])
     assert len(values_of(data)) == 40_000
+
+
+def many_rows() -> Iterator[pa.RecordBatch]:
+    """Twelve mebibytes and more, which is more than a chunk."""
+    for number in range(12):
+        yield pa.record_batch({"key": [str(number)] * 1000, "value": pa.array([b"%d" % number + b"v" * 1000] * 1000, pa.binary())})
+
+
+def test_many_rows_get_a_file_for_each_partition_and_few_rows_share_one(data: Path) -> None:
+    few = sent(TidelogWriter(options(data), SCHEMA)).write(iter([next(many_rows())]))
+    writer = sent(TidelogWriter(options(data), SCHEMA))
+    many = writer.write(many_rows())
+    assert len(few.files) == 1
+    assert len(many.files) == 2
+    assert [file.is_of_one_partition for file in many.files] == [True, True]
+    assert set.union(*(file.partitions() for file in many.files)) == {TopicPartition("t", 0), TopicPartition("t", 1)}
+    assert sum(file.count for file in many.files) == 12_000
+    writer.commit([many])
+    assert len(values_of(data)) == 12_000
+
+
+def test_partitions_beyond_so_many_share_a_file(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sink_tasks, "MAX_OWN_FILES", 1)
+    writer = sent(TidelogWriter(options(data), SCHEMA))
+    batches = list(many_rows())
+    message = writer.write(iter(batches))
+    assert len(message.files) == 2
+    writer.commit([message])
+    in_order = [value for batch in batches for value in batch.column("value").to_pylist()]
+    found = [record.value or b"" for record in records_of(data)]
+    assert sorted(found) == sorted(in_order)
+    for number in (0, 1):
+        own = [int(record.key or b"") for record in records_of(data) if record.partition == number]
+        assert own == sorted(own)
+
+
+def test_no_file_is_larger_than_a_segment(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sink_tasks, "LEAST_SEGMENT_BYTES", 1 << 20)
+    with tidelog.open(data) as store:
+        store.topic("t").alter({"segment.bytes": 4 << 20})
+    writer = sent(TidelogWriter(options(data), SCHEMA))
+    message = writer.write(many_rows())
+    assert len(message.files) >= 4
+    assert all(file.size_bytes <= 4 << 20 for file in message.files)
+    writer.commit([message])
+    assert len(values_of(data)) == 12_000
 
 
 def test_the_planning_process_stays_light() -> None:

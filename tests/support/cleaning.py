@@ -1,11 +1,10 @@
 """Compacted logs for tests of the cleaner: batches with keys to append, passes over them, and what is left."""
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.support.logs import TIME, FakeClock
+from tests.support.logs import TIME
 from tests.support.producers import open_small
 from tidelog.compaction.cleaning import NO_HOOKS, CleanedLog, Hooks, clean_log
 from tidelog.compaction.offset_map import OffsetMap
@@ -121,9 +120,3 @@ def bases(log: Log) -> list[int]:
 def names(log: Log) -> list[str]:
     """The files of the log's directory, without those of its settings."""
     return sorted(path.name for path in Path(log.directory).iterdir() if path.name[0].isdigit())
-
-
-def reopened_copy(log: Log, target: Path, config: dict[str, Any] | None = None) -> Log:
-    """A copy of a log that was closed, opened."""
-    shutil.copytree(Path(log.directory).parent, target, ignore=shutil.ignore_patterns(".lock"))
-    return open_compacted(target, config, clock=FakeClock(), last_shutdown_clean=True)

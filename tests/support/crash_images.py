@@ -35,6 +35,7 @@ from typing import NamedTuple, TypeVar
 from tests.support.recording_disk import (
     Create,
     Event,
+    Link,
     MakeDirectory,
     Note,
     Recording,
@@ -308,6 +309,8 @@ class _Replay:
             case Create(node, path):
                 self._files[node] = _File(b"", None)
                 self._name(index, path, node)
+            case Link(node, _, target):
+                self._name(index, target, node)
             case MakeDirectory(node, path):
                 self._directories.add(node)
                 self._base[node] = {}

@@ -15,6 +15,7 @@ from tidelog.disk.file_pool import FilePool
 from tidelog.disk.names import CLEANED, INDEX, LOG, TIME_INDEX, segment_file
 from tidelog.errors import TidelogError
 from tidelog.log.log import Log
+from tidelog.log.producer_stamp import ProducerStamp
 from tidelog.log.recovery import scan_segment
 from tidelog.log.segment import Segment
 from tidelog.record.control import ControlType
@@ -166,6 +167,29 @@ class Session:
             story.take_in(stored_batches(batches[-1])[0])
         due = self._due(batches)
         self.do(Op("append", due), lambda: self.log.append_run(batches, leader_epoch=self.epoch))
+        self._sent(due)
+
+    def take(self, producer_id: int, count: int) -> None:
+        """Several batches in a file that becomes a segment, as part of a producer's transaction."""
+        story = self.producers.setdefault(producer_id, ProducerStory())
+        coming, plain, stamped = copy(story), b"", []
+        for _ in range(count):
+            stamped.append(self._next_of(producer_id, coming, in_txn=True))
+            coming.take_in(stored_batches(stamped[-1])[0])
+            plain += make_batch(self._number)
+        due = self._due(stamped)
+        path = str(Path(self.directory).with_name(f"staged-{self._number}.tidelog"))
+        fd = self.recording.create(path)
+        self.recording.write(fd, [plain], 0)
+        self.recording.close(fd)
+        stamp = ProducerStamp(producer_id, story.epoch, story.next_sequence)
+
+        def work() -> None:
+            info = self.log.append_file(path, stamp, leader_epoch=self.epoch)
+            assert info is not None
+            self.log.wait_until_durable(info.last_offset + 1)
+
+        self.do(Op("append", due), work)
         self._sent(due)
 
     def send_again(self, producer_id: int) -> None:

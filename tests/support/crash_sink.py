@@ -41,10 +41,12 @@ def commit(data: Path, work: SinkCommit, disk: Disk) -> SinkCommitted:
 class SinkSession:
     """A store on a disk that records, and the batches that were committed to it."""
 
-    def __init__(self, root: Path, staged: Path) -> None:
+    def __init__(self, root: Path, staged: Path, *, own_files: bool = False) -> None:
         self.disk = RecordingDisk(root)
         self.data = root / "data"
         self._staged = staged
+        self._own_files = own_files
+        """Whether each partition gets a file of its own, on the disk that records: it may become a segment."""
 
     def make(self) -> None:
         """Two topics, of which a crash may leave none: no part of what is looked at."""
@@ -54,8 +56,15 @@ class SinkSession:
 
     def run(self, batch_id: int) -> None:
         """Commit a batch."""
-        path = self._staged / f"first-{batch_id}"
-        work = a_commit(stage(path, self.data, rows_of(batch_id, 0)), batch_id=batch_id)
+        rows = rows_of(batch_id, 0)
+        if self._own_files:
+            files = [
+                stage(self._staged / f"first-{batch_id}-{place}", self.data, {partition: rows[partition]}, disk=self.disk)
+                for place, partition in enumerate(rows)
+            ]
+        else:
+            files = [stage(self._staged / f"first-{batch_id}", self.data, rows)]
+        work = a_commit(*files, batch_id=batch_id)
         self.disk.note("ending", batch_id)
         commit(self.data, work, self.disk)
         self.disk.note("ended", batch_id)

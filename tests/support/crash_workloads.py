@@ -403,6 +403,53 @@ def failed_roll_then_truncate(session: Session) -> None:
     session.append()
 
 
+def files_are_taken(session: Session) -> None:
+    session.take(7, 2)
+    session.take(7, 2)
+    session.commit(7)
+    session.append()
+
+
+def taking_is_interrupted_at_the_rename(session: Session) -> None:
+    disk = _faulty(session)
+    session.append()
+    session.roll()
+    disk.interrupt(1, kind="rename", on="01.log", moment="after")
+    with _refused(KeyboardInterrupt):
+        session.take(7, 2)
+    session.append_many(2)
+
+
+def taking_is_interrupted_behind_the_rename(session: Session) -> None:
+    disk = _faulty(session)
+    session.append()
+    session.roll()
+    disk.interrupt(1, kind="sync_directory", on="t-0")
+    with _refused(KeyboardInterrupt):
+        session.take(7, 2)
+    session.append_many(2)
+
+
+def taking_finds_no_descriptor(session: Session) -> None:
+    disk = _faulty(session)
+    session.append()
+    session.roll()
+    disk.fail(1, kind="sync_directory", on="t-0", error=errno.EMFILE)
+    with _refused():
+        session.take(7, 2)
+    session.append_many(2)
+
+
+def taking_copies(session: Session) -> None:
+    disk = _faulty(session)
+    session.append()
+    disk.fail(1, kind="rename", on=".log", error=errno.EXDEV)
+    session.take(7, 2)
+    assert [call.kind for call in disk.fired] == ["rename"]
+    session.commit(7)
+    session.append()
+
+
 PLAIN = [
     Workload(single_appends_and_rolls),
     Workload(runs),
@@ -430,10 +477,15 @@ FAULTY = [
     Workload(torn_write_with_an_epoch, has_faults=True),
     Workload(failed_roll, has_faults=True),
     Workload(failed_roll_then_truncate, has_faults=True),
+    Workload(taking_is_interrupted_at_the_rename, has_faults=True),
+    Workload(taking_is_interrupted_behind_the_rename, has_faults=True),
+    Workload(taking_finds_no_descriptor, has_faults=True),
+    Workload(taking_copies, has_faults=True),
 ]
 PRODUCERS = [
     Workload(idempotent_appends),
     Workload(transactions),
+    Workload(files_are_taken),
     Workload(transactions, {"internal.segment.bytes": 10_000}),
     Workload(transactions_and_reopening),
     Workload(transactions_are_truncated),

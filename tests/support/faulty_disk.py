@@ -35,6 +35,7 @@ KINDS = (
     "sync",
     "sync_directory",
     "rename",
+    "link",
     "remove",
     "remove_directory",
     "make_directory",
@@ -225,6 +226,9 @@ class FaultyDisk(Disk):
 
         self._calling(Call("rename", target), work)
 
+    def link(self, path: str, name: str) -> None:
+        self._calling(Call("link", name), lambda: self._inner.link(path, name))
+
     def remove(self, path: str) -> None:
         def work() -> None:
             with self._lock:
@@ -264,6 +268,12 @@ class FaultyDisk(Disk):
     def keep_rights(self, path: str, like: str) -> None:
         self._inner.keep_rights(path, like)
 
+    def is_trusted(self, path: str, like: Sequence[str]) -> bool:
+        return self._inner.is_trusted(path, like)
+
+    def has_rights_of(self, path: str, like: str) -> bool:
+        return self._inner.has_rights_of(path, like)
+
     def map(self, fd: int, size: int) -> mmap.mmap:
         return self._calling(Call("map", self._path(fd)), lambda: self._inner.map(fd, size))
 
@@ -285,6 +295,12 @@ class FaultyDisk(Disk):
 
     def file_system(self, path: str) -> int:
         return self._inner.file_system(path)
+
+    def can_rename_into(self, path: str, directory: str) -> bool:
+        return self._inner.can_rename_into(path, directory)
+
+    def count_of_names(self, fd: int) -> int:
+        return self._inner.count_of_names(fd)
 
     def _order(self, order: _Order) -> None:
         assert order.left >= 1, "the first call has number 1"

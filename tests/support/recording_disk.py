@@ -62,6 +62,15 @@ class Rename:
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """A file has one more name."""
+
+    node: int
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
 class Remove:
     """A file has lost its name."""
 
@@ -111,7 +120,7 @@ class Note:
     payload: object
 
 
-Event = Create | Write | Truncate | SetMtime | Rename | Remove | RemoveDirectory | MakeDirectory | Sync | SyncDirectory | Note
+Event = Create | Write | Truncate | SetMtime | Rename | Link | Remove | RemoveDirectory | MakeDirectory | Sync | SyncDirectory | Note
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +250,13 @@ class RecordingDisk(Disk):
                 self._paths[node] = new + path[len(old) :]
             self._events.append(Rename(self._nodes[new], old, new))
 
+    def link(self, path: str, name: str) -> None:
+        with self._lock:
+            old, new = self._inside(path), self._inside(name)
+            super().link(path, name)
+            self._nodes[new] = self._nodes[old]
+            self._events.append(Link(self._nodes[new], old, new))
+
     def remove(self, path: str) -> None:
         with self._lock:
             relative = self._inside(path)
@@ -322,6 +338,8 @@ def describe(event: Event) -> str:
             return f"Note {label} {payload}"
         case Rename(_, source, target):
             return f"Rename {source} to {target}"
+        case Link(_, source, target):
+            return f"Link {source} as {target}"
         case Write(_, path, position, data):
             return f"Write {path} at {position}, {len(data)} bytes"
         case Truncate(_, path, size):

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 from tests.crash.transactor import GROUP, INPUT, OUTPUT, PARTITIONS, id_of, is_aborted, open_store
 from tests.crash.writer import PER_THREAD
@@ -22,23 +23,39 @@ class Transactors(Writers):
     program = "tests.crash.transactor"
 
 
-def transaction_kill_round(transactors: Transactors, root: Path, draw: Random) -> list[str]:
-    """Kill one, and perhaps the next one that goes on with its ids: what is wrong then."""
-    root.mkdir()
-    acknowledged: set[int] = set()
-    threads_of: list[int] = []
+class Killed(NamedTuple):
+    """What processes said before they were killed, one behind the other in one directory."""
+
+    acknowledged: set[int]
+    threads: list[int]
+
+    def faults_of(self, found: ByPartition, store: Store) -> list[str]:
+        """What is wrong with what a reader of committed records has found."""
+        positions = {thread: positions_of(store, id_of(thread)) for thread in self.threads}
+        return faults_of_transactions(found, positions, self.acknowledged, self.threads)
+
+
+def kill_some(transactors: Transactors, directory: Path, draw: Random) -> Killed:
+    """Kill one, and perhaps the next one that goes on with its ids."""
+    killed = Killed(set(), [])
     for turn in range(draw.choice([1, 2, 3])):
         threads, first = draw.choice([1, 2, 4]), turn * 10
         pause_s = draw.random() * 0.01  # into the middle of one
         after = draw.randrange(1, 30)
-        acknowledged |= set(
-            transactors.kill_one(root / "data", threads=threads, first=first, after=after, then=partial(time.sleep, pause_s))
+        killed.acknowledged.update(
+            transactors.kill_one(directory, threads=threads, first=first, after=after, then=partial(time.sleep, pause_s))
         )
-        threads_of += range(first, first + threads)
+        killed.threads.extend(range(first, first + threads))
+    return killed
+
+
+def transaction_kill_round(transactors: Transactors, root: Path, draw: Random) -> list[str]:
+    """Kill some, and open what they left: what is wrong then."""
+    root.mkdir()
+    killed = kill_some(transactors, root / "data", draw)
     with open_store(str(root / "data")) as store:
         faults = [f"{partition}: {error}" for partition, error in store.failures.items()]
-        positions = {thread: positions_of(store, id_of(thread)) for thread in threads_of}
-        faults += faults_of_transactions(found_in(store, OUTPUT), positions, acknowledged, threads_of)
+        faults += killed.faults_of(found_in(store, OUTPUT), store)
         faults += open_ones(store)
     return faults + complaints(root / "data")
 

@@ -59,7 +59,9 @@ def brokers_state(
     log.append(NewBatch([(format_key(transactional_id), format_value(value), (), TIME)]).encode())
 
 
-def brokers_data(store: Store, partition: TopicPartition, *, producer_id: int = 7, epoch: int = 3, value: bytes = b"theirs") -> None:
+def brokers_data(
+    store: Store, partition: TopicPartition, *, producer_id: int = 7, epoch: int = 3, value: bytes = b"theirs", sequence: int = 0
+) -> None:
     """Write a batch of an open transaction as a broker's producer does."""
-    settings = BatchSettings(producer_id=producer_id, producer_epoch=epoch, base_sequence=0, is_transactional=True)
+    settings = BatchSettings(producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, is_transactional=True)
     store.log(*partition).append(NewBatch([(b"key", value, (), TIME)], settings=settings).encode())

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("program.py")
+ON_SPARK = Path(__file__).with_name("on_spark.py")
 WRONG_USES = {
     "text for bytes": ('store.topic("orders").append("12")', 'Argument 1 to "append" of "TopicProducing" has incompatible type "str"'),
     "text for a key": ('store.topic("orders").append(b"12", key="ann")', 'Argument "key" to "append" of "TopicProducing"'),
@@ -27,6 +28,12 @@ WRONG_USES = {
     ),
     "an isolation that is none": ('store.topic("orders").read(isolation="dirty")', 'Argument "isolation" to "read" of "TopicReading"'),
     "a name that is not exported": ("tidelog.Consumer", 'Module has no attribute "Consumer"'),
+    "a name that Spark's part does not have": ("on_spark.stop()", 'Module has no attribute "stop"'),
+    "a job that is none": ('jobs.vacuum(on_spark.session(), "data")', 'Module has no attribute "vacuum"'),
+    "a keyword that a job does not have": (
+        'jobs.compact(on_spark.session(), "data", topic="orders")',
+        'Unexpected keyword argument "topic"',
+    ),
 }
 
 
@@ -65,8 +72,9 @@ def checked(python: Path, program: str, home: Path) -> subprocess.CompletedProce
     return run(sys.executable, "-m", "mypy", *options, "program.py", cwd=home)
 
 
-def test_a_program_is_typed(python: Path, tmp_path: Path) -> None:
-    found = checked(python, PROGRAM.read_text(), tmp_path)
+@pytest.mark.parametrize("program", [PROGRAM, ON_SPARK], ids=lambda program: program.stem)
+def test_a_program_is_typed(program: Path, python: Path, tmp_path: Path) -> None:
+    found = checked(python, program.read_text(), tmp_path)
     assert (found.returncode, found.stdout) == (0, "Success: no issues found in 1 source file\n"), found.stdout + found.stderr
 
 
@@ -80,7 +88,7 @@ def test_the_program_runs(python: Path, tmp_path: Path) -> None:
 
 
 def test_wrong_uses_are_told_with_their_lines(python: Path, tmp_path: Path) -> None:
-    head = ["import tidelog", "store = tidelog.open('data')"]
+    head = ["import tidelog", "from tidelog import spark as on_spark", "from tidelog.spark import jobs", "store = tidelog.open('data')"]
     uses = [f"def use_{place}() -> None:\n    {use}" for place, (use, _) in enumerate(WRONG_USES.values())]
     found = checked(python, "\n".join([*head, *uses]) + "\n", tmp_path)
     assert found.returncode == 1, found.stdout + found.stderr

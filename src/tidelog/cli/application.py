@@ -20,6 +20,8 @@ app = typer.Typer(
 # Newer Typers bring a copy of click of their own, older ones use the real one: these are the classes of either.
 _UsageError = typer.BadParameter.__bases__[0]
 _ClickException = _UsageError.__bases__[0]
+_NO_COMMAND = "NoArgsIsHelpError"
+"""Nothing was asked for: what it says is the help, and no error."""
 
 
 def _print_version(asked: bool) -> None:
@@ -57,8 +59,9 @@ def code_of(error: BaseException) -> int | None:
         return None
     said: Any = error
     context, text = getattr(said, "ctx", None), said.format_message()
-    if not text:
-        return WRONG_USE  # no command at all: the help was printed
+    if type(error).__name__ == _NO_COMMAND:
+        note(text)
+        return WRONG_USE
     note(f"error: {text}")
     note(f"hint: {context.command_path if context is not None else 'tidelog'} --help")
     return WRONG_USE if isinstance(error, _UsageError) else FAILED

@@ -77,13 +77,16 @@ def _check_name(name: str, known: dict[str, SettingFact]) -> None:
 
 
 def _change(directory: Path, topic: str, values: dict[str, str], names: list[str], *, apply: bool, as_json: bool) -> None:
+    from tidelog.config import LogConfig
+    from tidelog.store.topic_settings import in_force
+
     refuse_others(directory)
     with reading_disk("config", None) as disk, open_store(directory, disk) as store:
         known = {fact.name: fact for fact in settings_of(store, topic)}
         for name in (*values, *names):
             _check_name(name, known)
-        in_force = store.settings(topic).config
-        after = in_force.with_changes(values, reset=names).describe()
+        changed = store.settings(topic).config.with_changes(values, reset=names)
+        after = in_force(changed.overrides(), LogConfig.of(None)).describe()
         is_left_alone = not store.topic(topic).describe().is_looked_after
     steps = [_step(topic, known[name], after[name]) for name in values if (known[name].value, known[name].source) != (after[name], _OWN)]
     steps += [_step(topic, known[name], after[name]) for name in names if known[name].source != DEFAULT]

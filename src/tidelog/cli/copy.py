@@ -79,10 +79,10 @@ def _keys(job: Any, keys: list[str] | None, pattern: str | None) -> Any:
         raise InvalidConfigError("--key and --key-regex are two ways to say it", hint="leave out one of them")
     if pattern is not None:
         try:
-            return job.KeyMatch.of(re.compile(pattern.encode()))
+            return job.KeyMatch.of(re.compile(options.typed_bytes(pattern)))
         except re.error as error:
-            raise InvalidConfigError(f"not a regular expression: {pattern!r}: {error}") from error
-    return job.KeyMatch.of([one.encode() for one in keys]) if keys else None
+            raise InvalidConfigError(f"not a regular expression: {pattern!r}: {error}", hint=options.HOW_TO_MATCH) from error
+    return job.KeyMatch.of(list(map(options.typed_bytes, keys))) if keys else None
 
 
 def print_outcome(command_name: str, done: Any, *, as_json: bool) -> None:

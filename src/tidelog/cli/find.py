@@ -56,8 +56,8 @@ def command(
         found = stack.enter_context(open_topic(directory, topic, partition, disk, "find"))
         level = readable_isolation(found, level)
         if key is not None:
-            numbers = _where(found, key.encode(), partitioner, partition)
-            records = _of_key(found, numbers, key.encode(), level, every=every)
+            wanted = options.typed_bytes(key)
+            records = _of_key(found, _where(found, wanted, partitioner, partition), wanted, level, every=every)
         else:
             records = _at(found, offset, time_ms, partition, level)
         is_there = False

@@ -65,9 +65,10 @@ def command(
 
 
 def _keys(given: list[str] | None, file: Path | None) -> list[bytes]:
-    keys = [one.encode() for one in given or ()]
+    keys = list(map(options.typed_bytes, given or ()))
     if file is not None:
-        keys += [line for line in file.read_bytes().splitlines() if line]
+        lines = (line.removesuffix(b"\r") for line in file.read_bytes().split(b"\n"))  # any other \r is part of a key
+        keys += [line for line in lines if line]
     if not keys:
         raise InvalidConfigError("forget what?", hint="--key KEY, or --key-file FILE with one a line")
     return keys

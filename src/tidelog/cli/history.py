@@ -46,7 +46,7 @@ def command(
         "isolation": options.isolation_of(isolation),
         "start": None if start is None else parse_position(start, "from", now_ms),
         "as_of": None if as_of is None else parse_position(as_of, "as of", now_ms),
-        "keys": None if not key else frozenset(one.encode() for one in key),
+        "keys": None if not key else frozenset(map(options.typed_bytes, key)),
         "allow_incomplete": allow_incomplete,
     }
     for option, position in (("--from", asked["start"]), ("--as-of", asked["as_of"])):

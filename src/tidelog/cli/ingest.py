@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from tidelog.cli import options
-from tidelog.cli.on_spark import job, spark_session
+from tidelog.cli.on_spark import job, shows_progress, spark_session
 from tidelog.cli.output import plain, print_json, print_line
+from tidelog.cli.progress import Progress
 from tidelog.cli.targets import refuse_no_directory, refuse_others
 from tidelog.errors import LogNotFoundError
 
@@ -43,7 +44,7 @@ def command(
     """
     for source in sources:
         if "*" not in str(source) and not source.exists():
-            raise LogNotFoundError("no such file", path=str(source))
+            raise LogNotFoundError("no such file", path=str(source), hint="the directory comes first, then the topic, then the files")
     if directory.exists():
         refuse_no_directory(directory)
         if any(directory.iterdir()):
@@ -54,10 +55,16 @@ def command(
     how |= {"transactional_id": transactional_id, "lock_timeout_s": 0}
     if spark is None:
         here = import_module("tidelog.spark.jobs.local_ingest")
-        done = here.ingest_here(paths, home, topic, columns=columns, form=form, **how)
+        with Progress("ingest") as progress:
+
+            def on_read(size_bytes: int, total_bytes: int) -> None:
+                progress.total_bytes = total_bytes
+                progress.add(size_bytes)
+
+            done = here.ingest_here(paths, home, topic, columns=columns, form=form, on_read=on_read, **how)
     else:
         with spark_session(spark) as session:
-            done = job("ingest")(session, paths, home, topic, format=form, **columns, **how)
+            done = job("ingest")(session, paths, home, topic, format=form, **columns, **how, progress=shows_progress())
     _print(done, as_json=as_json)
 
 

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 
+from tidelog.cli.interrupts import interrupts_kept
 from tidelog.cli.output import DONE, INTERRUPTED, close_quietly, flush_or_give_up, is_debugging, print_error, show_traces, silence
 from tidelog.cli.plain_arguments import plain_dump
 
@@ -19,7 +20,9 @@ def main() -> None:
     """Run the command line."""
     # Numpy starts a thread for each core, for matrices that nobody multiplies here: that takes longer than to load it.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    sys.exit(run())
+    with interrupts_kept():
+        code = run()
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -48,12 +51,12 @@ def _run(arguments: Sequence[str]) -> int:
         try:
             return _end(error)
         except OSError as unwritten:
-            return _tell(unwritten)
+            return _tell(unwritten, arguments)
     except KeyboardInterrupt:
         flush_or_give_up()
         return INTERRUPTED
     except Exception as error:
-        return _tell(error)
+        return _tell(error, arguments)
     return code
 
 
@@ -99,7 +102,7 @@ def _end(error: SystemExit) -> int:
     return error.code if isinstance(error.code, int) else DONE
 
 
-def _tell(error: Exception) -> int:
+def _tell(error: Exception, arguments: Sequence[str]) -> int:
     """The exit code for an error, which is told; with `--debug` it is raised again."""
     flush_or_give_up()  # or what a full disk has refused would be tried once more when the interpreter ends, and told by it
     if "typer" in sys.modules:
@@ -110,4 +113,4 @@ def _tell(error: Exception) -> int:
             return code
     if is_debugging():
         raise error
-    return print_error(error)
+    return print_error(error, arguments)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from tidelog.log.log_reading import Isolation as IsolationLevel
 
 _ISOLATIONS = ("committed", "high_watermark", "log_end")
+HOW_TO_MATCH = r"as Python's re has them, over bytes: '^user-[0-9]+$'; a backslash makes ( [ . * plain"
+"""What to do about a regular expression that is none."""
 
 
 def complete_topic(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -82,6 +84,11 @@ def setting_value(name: str, text: str) -> str:
     except InvalidConfigError as error:
         raise InvalidConfigError(f"bad value of {name}: {text!r}", hint=error.hint) from error
     return text
+
+
+def typed_bytes(text: str) -> bytes:
+    """A key, or another argument that is about bytes, as it was typed: a shell passes on bytes that are no UTF-8 too."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 Directory = Annotated[

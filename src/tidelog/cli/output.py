@@ -12,6 +12,7 @@ from json.encoder import encode_basestring
 from typing import Any, Final
 from uuid import UUID
 
+from tidelog.cli.hints import hint_for
 from tidelog.errors import (
     InvalidConfigError,
     InvalidTopicError,
@@ -189,19 +190,17 @@ def plain(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode() for char in text)
 
 
-def print_error(error: BaseException) -> int:
-    """Two lines on stderr, what is wrong and what to do about it: with which exit code to end."""
-    hint = getattr(error, "hint", None)
-    text = in_options(str(error).removesuffix(f" ({hint})"))
+def print_error(error: BaseException, arguments: Sequence[str] = ()) -> int:
+    """Two lines on stderr, what is wrong and what to do about it: with which exit code to end. `arguments` are those of the command."""
+    text = in_options(str(error).removesuffix(f" ({getattr(error, 'hint', None)})"))
     is_wrong_use = isinstance(error, _WRONG_USE_ERRORS) or type(error) in (TypeError, ValueError)
     if isinstance(error, OSError) and not isinstance(error, TidelogError) and error.strerror:
         where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
         text = f"{where}{error.strerror[:1].lower()}{error.strerror[1:]}"
     if not is_wrong_use and not isinstance(error, TidelogError | OSError):
-        text, hint = f"{type(error).__name__}: {text}", "a fault of the program; --debug shows where"
+        text = f"{type(error).__name__}: {text}"
     note(f"error: {plain(text)}")
-    if hint:
-        note(f"hint: {plain(in_options(str(hint)))}")
+    note(f"hint: {plain(in_options(hint_for(error, arguments, is_wrong_use=is_wrong_use)))}")
     return WRONG_USE if is_wrong_use else FAILED
 
 

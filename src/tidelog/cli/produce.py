@@ -46,7 +46,7 @@ def command(
             raise InvalidConfigError("--key-separator, --null and --header are about plain lines", hint="leave out --json, or these")
         records = read_json(lines, keeps_partition=partition is None and not repartition)
     else:
-        headers = tuple((name, value.encode()) for name, value in options.all_pairs(header, "header"))
+        headers = tuple((name, options.typed_bytes(value)) for name, value in options.all_pairs(header, "header"))
         separator = None if key_separator is None else _unescaped(key_separator)
         records = read_lines(lines, LineForm(separator, empty_is_null, headers))
     settings = options.settings(config)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tidelog.cli.options import HOW_TO_MATCH, typed_bytes
 from tidelog.errors import InvalidConfigError
 
 if TYPE_CHECKING:
@@ -31,13 +32,13 @@ class RecordFilter:
         """Whether a record is wanted; None if all are."""
         conditions: list[Condition] = []
         if self.key is not None:
-            key = self.key.encode()
+            key = typed_bytes(self.key)
             conditions.append(lambda record: record.key == key)
         if self.key_regex is not None:
             in_key = _pattern(self.key_regex)
             conditions.append(lambda record: record.key is not None and in_key.search(record.key) is not None)
         if self.value is not None:
-            text = self.value.encode()
+            text = typed_bytes(self.value)
             conditions.append(lambda record: record.value is not None and text in record.value)
         if self.value_regex is not None:
             in_value = _pattern(self.value_regex)
@@ -54,12 +55,12 @@ def _header(text: str) -> Condition:
         raise InvalidConfigError(f"not a header: {text!r}", hint="name, or name=value")
     if not equals:
         return lambda record: any(found == name for found, _ in record.headers)
-    wanted = (name, value.encode())
+    wanted = (name, typed_bytes(value))
     return lambda record: wanted in record.headers
 
 
 def _pattern(text: str) -> re.Pattern[bytes]:
     try:
-        return re.compile(text.encode())
+        return re.compile(typed_bytes(text))
     except re.error as error:
-        raise InvalidConfigError(f"not a regular expression: {text!r}: {error}") from error
+        raise InvalidConfigError(f"not a regular expression: {text!r}: {error}", hint=HOW_TO_MATCH) from error

@@ -18,6 +18,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from tidelog.cli.options import typed_bytes
 from tidelog.errors import InvalidConfigError
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class RecordFormat:
 
     def _parse(self, text: str) -> list[Part]:
         parts: list[Part] = []
-        data, at = text.encode(), 0
+        data, at = typed_bytes(text), 0
         for match in _PART.finditer(data):
             parts.append(data[at : match.start()])
             parts.append(self._token(match[1], text) if match[1] is not None else _escape(match[2]))

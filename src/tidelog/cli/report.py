@@ -62,7 +62,7 @@ def _refuse(output: Path, root: Path) -> None:
     if output.is_symlink() or output.exists():
         raise InvalidConfigError("it is there already, and is not overwritten", path=str(output), hint="-o and another name")
     if not output.absolute().parent.is_dir():
-        raise InvalidConfigError("no such directory", path=str(output.absolute().parent))
+        raise InvalidConfigError("no such directory", path=str(output.absolute().parent), hint="make it, or give -o another place")
     if output.resolve().is_relative_to(root.resolve()):
         hint = "a broker's directory holds nothing but its own"
         raise InvalidConfigError("the page would lie in the directory that it is about", path=str(output), hint=hint)

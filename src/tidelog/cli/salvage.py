@@ -11,7 +11,7 @@ from tidelog.cli.caring import counted
 from tidelog.cli.output import note, plain, print_json, print_line
 from tidelog.cli.sources import reading_disk, tell_what_is_odd
 from tidelog.cli.targets import Target, partition_directories, refuse_inside, target_of
-from tidelog.errors import InvalidConfigError, LogNotFoundError, StorageError
+from tidelog.errors import NO_DIRECTORY, InvalidConfigError, LogNotFoundError, StorageError
 
 if TYPE_CHECKING:
     from tidelog.inspection.salvage_report import SalvageReport
@@ -35,7 +35,7 @@ def command(
     refuse_inside(target, output)
     sources = partition_directories(target)
     if not sources:
-        raise LogNotFoundError("no partitions to salvage", path=str(directory))
+        raise LogNotFoundError("no partitions to salvage", path=str(directory), hint=NO_DIRECTORY)
     _check(sources, output)
     lost = 0
     made: list[Path] = []

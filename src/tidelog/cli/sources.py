@@ -84,7 +84,8 @@ def open_topic(directory: Path, topic: str | None, partition: int | None, disk: 
         return
     if topic not in (None, itself.topic) or partition not in (None, itself.partition):
         asked = f"{topic or itself.topic}-{itself.partition if partition is None else partition}"
-        raise UnknownTopicError("the directory of one partition", path=str(directory), expected=str(itself), found=asked)
+        hint = f"leave topic and partition out, or give the directory that it lies in: {home.parent}"
+        raise UnknownTopicError("the directory of one partition", path=str(directory), expected=str(itself), found=asked, hint=hint)
     with ExitStack() as stack:
         yield _one_log(stack.enter_context(open_read_only(str(home), pool=FilePool(disk))))
 

@@ -17,7 +17,7 @@ from tidelog.errors import InvalidConfigError
 
 if TYPE_CHECKING:
     from tidelog.disk.disk import Disk
-    from tidelog.inspection.stats import SegmentStats
+    from tidelog.inspection.segment_stats import SegmentStats
 
 _HIDDEN = {"directory", "base_offset", "keys"}
 _PLACE = (Column("topic", "TOPIC", style="bold"), Column("partition", "PARTITION", is_right=True))
@@ -98,7 +98,7 @@ def _by_partition(found: "Iterable[SegmentStats]") -> "list[tuple[str, SegmentSt
 
 
 def _merged(found: "Iterable[SegmentStats]") -> "SegmentStats":
-    from tidelog.inspection.stats import SegmentStats
+    from tidelog.inspection.segment_stats import SegmentStats
 
     whole = SegmentStats("", 0)
     for one in found:

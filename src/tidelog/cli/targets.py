@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.cli.output import progress
 from tidelog.cli.sources import partition_at
-from tidelog.errors import InvalidConfigError, LogNotFoundError, NotAStoreError, TidelogError, UnknownTopicError
+from tidelog.errors import NO_DIRECTORY, InvalidConfigError, LogNotFoundError, NotAStoreError, TidelogError, UnknownTopicError
 
 if TYPE_CHECKING:
     from tidelog.store.store import Store
@@ -48,7 +48,8 @@ def target_of(directory: Path, topic: str | None, partition: int | None = None) 
         return Target(directory, topic, partition)
     if topic not in (None, itself.topic) or partition not in (None, itself.partition):
         asked = f"{topic or itself.topic}-{itself.partition if partition is None else partition}"
-        raise UnknownTopicError("the directory of one partition", path=str(directory), expected=str(itself), found=asked)
+        hint = f"leave topic and partition out, or give the directory that it lies in: {directory.resolve().parent}"
+        raise UnknownTopicError("the directory of one partition", path=str(directory), expected=str(itself), found=asked, hint=hint)
     return Target(directory.resolve().parent, itself.topic, itself.partition)
 
 
@@ -118,7 +119,7 @@ def refuse_no_directory(directory: Path, hint: str | None = None) -> None:
         return
     if os.path.lexists(directory):
         raise LogNotFoundError("not a directory", path=str(directory), hint="give the directory that holds the partitions' directories")
-    raise LogNotFoundError("no such directory", path=str(directory), hint=hint)
+    raise LogNotFoundError("no such directory", path=str(directory), hint=hint or NO_DIRECTORY)
 
 
 def refuse_others(directory: Path) -> None:

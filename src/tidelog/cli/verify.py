@@ -12,7 +12,7 @@ from tidelog.cli.on_spark import job, refuse_io_limit, shows_progress, spark_ses
 from tidelog.cli.output import FOUND, has_colours, plain, print_json, print_line
 from tidelog.cli.progress import clear_drawn
 from tidelog.cli.sources import partition_at, reading_disk
-from tidelog.errors import InvalidConfigError, LogNotFoundError
+from tidelog.errors import NO_DIRECTORY, InvalidConfigError, LogNotFoundError
 
 if TYPE_CHECKING:
     from tidelog.disk.disk import Disk
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _LEVELS = ("headers", "everything", "records")
 _COLOURS = {"error": "\x1b[31m", "warning": "\x1b[33m", "note": "\x1b[2m"}
+_OF_STORES = ("partition-missing", "partition-elsewhere")
 _PLURALS = (("error", "errors"), ("warning", "warnings"), ("note", "notes"))
 
 
@@ -46,7 +47,7 @@ def command(
     """Say what is wrong with directories and files of a log, and what would mend it.
 
     Nothing is written and no lock is taken: the directory may be that of a broker that runs. The exit code is 1 for errors and warnings;
-    notes are no trouble.
+    notes are no trouble. Of a store that has several log directories give all: only together they tell whether a partition is missing.
     """
     depth = _level(level)
     if spark is not None:
@@ -55,7 +56,7 @@ def command(
         return
     for path in paths:
         if not path.exists() and not path.is_symlink():
-            raise LogNotFoundError("no such file or directory", path=str(path))
+            raise LogNotFoundError("no such file or directory", path=str(path), hint=NO_DIRECTORY)
     total = None if depth == "headers" else sum(map(_size, paths))
     with reading_disk("verify", io_limit, total_bytes=total) as disk:
         _end(_findings(paths, depth, disk), len(paths), as_json=as_json, level=level)
@@ -72,13 +73,29 @@ def _findings(paths: list[Path], level: "Level", disk: "Disk") -> "Iterator[Find
     from tidelog.inspection.verify import verify, verify_files
     from tidelog.inspection.verify_log_directory import verify_log_directory
 
+    whole = _whole_directories(paths)
     for path in paths:
         if not path.is_dir():
             yield from verify_files([path], level=level, disk=disk)
         elif _is_partition(path):
             yield from verify(path.resolve(), level=level, disk=disk)
         else:
-            yield from verify_log_directory(path, level=level, disk=disk)
+            yield from verify_log_directory(path, level=level, disk=disk, beside=whole)
+
+
+def _whole_directories(paths: list[Path]) -> list[Path]:
+    return [path for path in paths if path.is_dir() and not _is_partition(path)]
+
+
+def _told_once(findings: "Iterable[Finding]") -> "Iterator[Finding]":
+    """What several log directories of one store have to say about it is the same."""
+    told: set[Finding] = set()
+    for finding in findings:
+        if finding.code in _OF_STORES:
+            if finding in told:
+                continue
+            told.add(finding)
+        yield finding
 
 
 def _is_partition(path: Path) -> bool:
@@ -97,14 +114,15 @@ def _by_spark(paths: list[Path], level: "Level", master: str) -> "Iterator[Findi
             raise InvalidConfigError(f"--spark is about whole data directories: {path}", hint="leave it out for partitions and files")
     with spark_session(master) as session:
         for path in paths:
-            yield from job("verify")(session, path.resolve(), level=level, progress=shows_progress()).findings
+            beside = [other.resolve() for other in paths]
+            yield from job("verify")(session, path.resolve(), level=level, progress=shows_progress(), beside=beside).findings
 
 
 def _end(findings: "Iterable[Finding]", paths: int, *, as_json: bool, level: str) -> None:
     """Print what is found, as it is found, then how much that was; end with exit code 1 if it is more than notes."""
     counts: Counter[str] = Counter()
     is_coloured = has_colours()
-    for finding in findings:
+    for finding in _told_once(findings):
         counts[finding.severity] += 1
         clear_drawn()
         if as_json:

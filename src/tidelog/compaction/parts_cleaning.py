@@ -9,7 +9,7 @@
 
 All files up to the commit lie in a folder of the run, under names of their own. Nothing is seen of it before, and a crash leaves the log as
 it was. No memory goes with the keys of a log: one pass cleans it all. The owner has the log for itself meanwhile, so what was planned
-holds until the commit: nobody else appends, rolls or truncates.
+holds until the commit: nobody else appends, rolls or truncates. A commit that is cut off is finished by the next owner of the store.
 """
 
 import time
@@ -18,6 +18,7 @@ from itertools import groupby
 from typing import Any, Protocol
 
 from tidelog.compaction import parts_tasks
+from tidelog.compaction.commit_decision import DECISION_END, DECISION_START
 from tidelog.compaction.parts_commit import commit_groups
 from tidelog.compaction.parts_outcome import Outcome, RunningLog, check_null_keys, null_keys, outcome_of
 from tidelog.compaction.parts_plan import plan_parts
@@ -60,7 +61,8 @@ def clean_in_parts(
     """One pass over each log, as planned: what was done to each, or why nothing. Each has something to clean.
 
     Groups of segments up to `unit_bytes` are rewritten by one worker, which spares putting them together; without it, those of a task.
-    `staging` is the folder of the run: what does not fit there is not begun.
+    `staging` is the folder of the run: what does not fit there is not begun, and what is committed is written down there before, in
+    `decision_path`. Who asks removes that when he has written his checkpoint.
     """
     started = time.perf_counter()
     running = [
@@ -76,13 +78,16 @@ def clean_in_parts(
     stages.rewrite()
     stages.assemble()
     for one in stages.left():
-        began = time.perf_counter()
         try:
-            commit_groups(one.log, one.parts, one.groups)
+            commit_groups(one.log, one.parts, one.groups, None if staging is None else decision_path(staging, one.number))
         except TidelogError as error:
             one.failure = error
-        one.commit_ms = (time.perf_counter() - began) * 1000
     return [outcome_of(one, (time.perf_counter() - started) * 1000) for one in running]
+
+
+def decision_path(staging: str, number: int) -> str:
+    """The file that says, until it is done, what the commit of a log of the run does."""
+    return f"{staging}/{DECISION_START}{number}{DECISION_END}"
 
 
 class _Stages:

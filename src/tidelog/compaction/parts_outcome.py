@@ -32,7 +32,6 @@ class RunningLog:
     failure: TidelogError | None = None
     why_whole: str | None = None
     """Why it cannot be done in parts."""
-    commit_ms: float = 0.0
 
     @property
     def goes_on(self) -> bool:

@@ -87,13 +87,6 @@ def keeps_legacy_tombstones(segment_mtime_ms: int, last_clean_mtime_ms: int | No
     return segment_mtime_ms > horizon_ms
 
 
-def keeps_record(offset: int, *, has_key: bool, has_value: bool, found_offset: int, latest_offset: int, tombstones_stay: bool) -> bool:
-    """Whether a data record stays. `found_offset` is the last one of its key, -1 if the map has none; it knows offsets to the latest."""
-    if offset > latest_offset:
-        return True
-    return has_key and offset >= found_offset and (has_value or tombstones_stay)
-
-
 def records_to_keep(
     offsets: Int64Array,
     key_lengths: LengthArray,
@@ -103,7 +96,11 @@ def records_to_keep(
     latest_offset: int,
     tombstones_stay: bool,
 ) -> NDArray[np.bool_]:
-    """`keeps_record` for the columns of a batch; a length of -1 is a null."""
+    """Which data records of a batch stay; a length of -1 is a null.
+
+    A found offset is the last one of the record's key, -1 if the map has none. The map knows offsets up to the latest one: what lies behind
+    that stays.
+    """
     keep: NDArray[np.bool_] = (key_lengths >= 0) & (offsets >= found_offsets)
     if not tombstones_stay:
         keep &= value_lengths >= 0

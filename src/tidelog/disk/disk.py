@@ -97,6 +97,10 @@ class Disk:
         """Which file it is, by number."""
         return os.fstat(fd).st_ino
 
+    def count_of_names(self, fd: int) -> int:
+        """How many names an open file has."""
+        return os.fstat(fd).st_nlink
+
     def read(self, fd: int, size: int, position: int) -> bytes:
         """Up to `size` bytes; fewer at the end of the file."""
         return os.pread(fd, size, position)
@@ -150,6 +154,10 @@ class Disk:
     def rename(self, source: str, target: str) -> None:
         """Rename a file, replacing what has the name."""
         os.replace(source, target)
+
+    def link(self, path: str, name: str) -> None:
+        """Give a file a second name, which nobody has yet, on the same file system. There are some that know no such thing."""
+        os.link(path, name, follow_symlinks=False)
 
     def remove(self, path: str) -> None:
         """Remove a file."""
@@ -253,6 +261,15 @@ class Disk:
             if (found.st_uid, found.st_gid) != (wanted.st_uid, wanted.st_gid):
                 os.chown(path, wanted.st_uid, wanted.st_gid)
 
+    def has_rights_of(self, path: str, like: str) -> bool:
+        """Whether a file has the owner, group and mode of another one."""
+        found, wanted = os.stat(path), os.stat(like)
+        return (found.st_uid, found.st_gid, found.st_mode) == (wanted.st_uid, wanted.st_gid, wanted.st_mode)
+
+    def is_trusted(self, path: str, like: Sequence[str]) -> bool:
+        """Whether a directory is of this user, of root, or of whom one of some others is: not if anybody can have made it."""
+        return os.lstat(path).st_uid in {0, os.geteuid(), *(os.stat(one).st_uid for one in like)}
+
     def map(self, fd: int, size: int) -> mmap.mmap:
         """Map the first `size` bytes for reading."""
         return mmap.mmap(fd, size, access=mmap.ACCESS_READ)
@@ -315,6 +332,10 @@ class Disk:
         """On which file system `path` lies, by number."""
         return os.stat(path).st_dev
 
+    def can_rename_into(self, path: str, directory: str) -> bool:
+        """Whether a file can get a name in a directory: on one file system, and not by another mount of it."""
+        return self.file_system(path) == self.file_system(directory) and _mount(path) == _mount(directory)
+
     def read_file(self, path: str) -> bytes:
         """A whole small file. One that is far from small is refused before it takes all memory."""
         fd = self.open(path)
@@ -341,6 +362,23 @@ class Disk:
             self.close(fd)
         self.rename(temporary, f"{directory}/{name}")
         self.sync_directory(directory)
+
+
+def _mount(path: str) -> str | None:
+    """By which mount a path is reached; None where the system does not say."""
+    if not hasattr(os, "O_PATH"):
+        return None
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        with open(f"/proc/self/fdinfo/{fd}") as lines:
+            return next((line for line in lines if line.startswith("mnt_id:")), None)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
 
 
 OS = Disk()

@@ -75,7 +75,8 @@ class LogDirectory:
         with _registry_lock:
             directory = cls._registered(path, disk)
             if directory._is_held or directory._claimed:
-                raise LockedError("already open in this process", path=directory.path)
+                hint = "close it there; what was dropped without close() stays open until the process ends"
+                raise LockedError("already open in this process", path=directory.path, hint=hint)
             directory._is_held = True
             return directory
 

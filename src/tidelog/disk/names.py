@@ -11,6 +11,8 @@ A name that starts with a digit is taken for a segment's by Kafka, so ours start
 import re
 from typing import NamedTuple
 
+from tidelog.errors import InvalidTopicError
+
 LOG, INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT = ".log", ".index", ".timeindex", ".txnindex", ".snapshot"
 SEGMENT_KINDS = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
 """In the order in which the files of a segment are renamed."""
@@ -30,7 +32,12 @@ LOCK = ".lock"
 OWN_SUFFIX = ".tidelog"
 TEMPORARY_SUFFIX = ".tmp"
 
+MAX_LENGTH = 249
+"""Of a topic's name. Behind it a partition number, a suffix and a random id have to fit into a file name of 255 bytes."""
+
+_HOW_TO_NAME = f"letters without accents, digits, '.', '_' and '-', at most {MAX_LENGTH} of them"
 _MAX_NAME = 255
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
 _SEGMENT_FILE = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.cleaned|\.swap|\.deleted|\.clean|\.delete)?\Z")
 _PARTITION = re.compile(r"(.+)-(\d+)\Z")
 _SUFFIXED_PARTITION = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}-(delete|future|stray)\Z")
@@ -108,3 +115,20 @@ def rebuilt_file(base_offset: int, kind: str) -> str:
 def is_rebuilt_file(name: str) -> bool:
     """Whether it is such an index, left by a crash."""
     return name.startswith("rebuilt-") and name.endswith(OWN_SUFFIX)
+
+
+def check_name(name: object) -> str:
+    """The name, if a topic may have it; `InvalidTopicError` otherwise."""
+    if not isinstance(name, str):
+        raise InvalidTopicError("a topic's name that is no text", expected="a str", found=repr(name))
+    if name in ("", ".", ".."):
+        raise InvalidTopicError(
+            "a topic's name that cannot be", expected="a name, not empty, '.' or '..'", found=repr(name), hint=_HOW_TO_NAME
+        )
+    if not _LEGAL.match(name):
+        what = "a topic's name with a character that it cannot have"
+        raise InvalidTopicError(what, expected="a-z, A-Z, 0-9, . _ -", found=repr(name), hint=_HOW_TO_NAME)
+    if len(name) > MAX_LENGTH:
+        what = "a topic's name that is too long"
+        raise InvalidTopicError(what, expected=f"at most {MAX_LENGTH} characters", found=len(name), hint=_HOW_TO_NAME)
+    return name

@@ -118,8 +118,8 @@ class PublishedEnd:
             raise DamagedLogError(
                 "the log ends behind the last offset that there can be", path=self.path, expected=f"at most {MAX_OFFSET}", found=offset
             )
-        body = _BODY.pack(MAGIC, VERSION, offset, segment_base_offset, position, log_start_offset)
-        self._disk.write(self._opened.fd, (body + _CRC.pack(crc32c(body)),), 0)
+        end = FlushedEnd(offset, segment_base_offset, position, log_start_offset)
+        self._disk.write(self._opened.fd, (format_flushed_end(end),), 0)
         if is_durable:
             self._disk.sync(self._opened.fd)
 

@@ -6,7 +6,8 @@ from tidelog.inspection.repair import apply_repair, plan_repair
 from tidelog.inspection.repair_plan import RepairPlan
 from tidelog.inspection.salvage import salvage
 from tidelog.inspection.salvage_report import SalvageReport
-from tidelog.inspection.stats import SegmentStats, stats
+from tidelog.inspection.segment_stats import SegmentStats
+from tidelog.inspection.stats import stats
 from tidelog.inspection.verify import Level, verify, verify_files
 from tidelog.inspection.verify_log_directory import verify_log_directory
 

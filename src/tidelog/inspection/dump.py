@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tidelog.disk.disk import OS, Disk
 from tidelog.disk.names import LOG, OWN_SUFFIX, TopicPartition, is_set_aside, parse_partition, parse_segment_file
-from tidelog.errors import LogNotFoundError, StorageError, TidelogError
+from tidelog.errors import NO_DIRECTORY, LogNotFoundError, StorageError, TidelogError
 from tidelog.inspection.dump_entries import BY_NAME, BY_SUFFIX, Entries
 from tidelog.inspection.dump_segment import SegmentDump
 from tidelog.inspection.finding import printable
@@ -80,7 +80,7 @@ def dumped_files(path: str, disk: Disk = OS) -> Iterator[DumpedFile]:
     """The files that a path stands for: itself, those of a partition, or those of a data directory and of its partitions."""
     path = path.rstrip("/") or "/"
     if not disk.exists(path):
-        raise LogNotFoundError("no such file or directory", path=path)
+        raise LogNotFoundError("no such file or directory", path=path, hint=NO_DIRECTORY)
     try:
         names = sorted(seen.name for seen in disk.look(path))
     except NotADirectoryError:

@@ -36,6 +36,10 @@ class PartitionChecks:
     progress: Progress | None = None
     first_base: int | None = None
     end_offset: int = 0
+    last: SegmentChecks | None = None
+    """The last segment."""
+    is_unread: bool = False
+    """Whether some of the batches could not be read, so that where the log ends is not known."""
     vanished: list[int] = field(default_factory=list)
     """Segments that were gone when it came to them."""
     proven: Mapping[int, Proven] = field(default_factory=dict)
@@ -67,6 +71,8 @@ class PartitionChecks:
             yield from limited(log.check_snapshots(base_offset))
             segment = SegmentChecks(log, base_offset, next_base)
             yield from limited(segment.run())
+            self.last = segment
+            self.is_unread = self.is_unread or segment.is_unread
             if first_offset is None:
                 first_offset = segment.first_offset
             empty += segment.size_bytes == 0 and next_base is not None

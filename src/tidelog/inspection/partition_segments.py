@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tidelog.disk.disk import OS, Disk
 from tidelog.disk.file_pool import SHARED, FilePool
 from tidelog.disk.names import INDEX, LOG, TIME_INDEX, TXN_INDEX, parse_partition, parse_segment_file
-from tidelog.errors import LogNotFoundError, UnknownTopicError
+from tidelog.errors import NO_DIRECTORY, LogNotFoundError, UnknownTopicError
 from tidelog.log.segment import Segment
 
 
@@ -40,7 +40,7 @@ def partitions_in(root: str, topics: Sequence[str] | None, disk: Disk = OS) -> l
     try:
         found = [parsed for name in disk.names(root) if name.isascii() and (parsed := parse_partition(name)) is not None]
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise LogNotFoundError("no such directory", path=root) from error
+        raise LogNotFoundError("no such directory", path=root, hint=NO_DIRECTORY) from error
     known = sorted(partition for partition in found if topics is None or partition.topic in topics)
     for topic in topics or ():
         if not any(partition.topic == topic for partition in known):

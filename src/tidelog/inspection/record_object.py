@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from tidelog.disk.names import TopicPartition
 from tidelog.errors import TidelogError
 from tidelog.record.compression import Compression
 from tidelog.record.control import ControlType, parse_control_record
@@ -22,15 +21,14 @@ from tidelog.schema.decoders import CLUSTER_METADATA, decode_internal
 Object = dict[str, Any]
 
 
-def record_object(record: Record, home: TopicPartition | None = None, *, raw: bool = False) -> Object:
-    """A record, which lies in `home` if it does not say so itself.
+def record_object(record: Record, *, raw: bool = False) -> Object:
+    """A record, with its topic and partition where it knows them.
 
     Of the internal topics, key and value are what Kafka's schemas say, unless `raw`, and as far as they can be read.
     """
-    topic, partition = (record.topic, record.partition) if home is None else home
     found: Object = {"type": "record"}
-    if topic is not None:
-        found |= {"topic": topic, "partition": partition}
+    if record.topic is not None:
+        found |= {"topic": record.topic, "partition": record.partition}
     found |= {
         "offset": record.offset,
         "timestamp_ms": record.timestamp_ms,
@@ -40,8 +38,8 @@ def record_object(record: Record, home: TopicPartition | None = None, *, raw: bo
         "headers": [[name, value] for name, value in record.headers],
         "sequence": record.sequence,
     }
-    if not raw and topic is not None:
-        found |= _decoded(topic, record)
+    if not raw and record.topic is not None:
+        found |= _decoded(record.topic, record)
     return found
 
 

@@ -11,18 +11,23 @@ Only what is broken is touched; a file that is right keeps its bytes and its tim
 """
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from tidelog.config import LogConfig
 from tidelog.disk.disk import OS, Disk
+from tidelog.disk.names import LOG
 from tidelog.errors import TidelogError
+from tidelog.inspection.recovery_point_checks import RecoveryPoint, lost_words, torn_offset_at
 from tidelog.inspection.repair_apply import carry_out
-from tidelog.inspection.repair_examine import examine
+from tidelog.inspection.repair_examine import Examination, examine
 from tidelog.inspection.repair_files import PartitionFiles
-from tidelog.inspection.repair_plan import Action, FinishSwap, RemoveLeftover, RepairPlan, RepairReport
+from tidelog.inspection.repair_plan import Action, CutSegment, FinishSwap, RemoveLeftover, RepairPlan, RepairReport, Unrepaired
 from tidelog.log.storage_errors import storage_error
 
 __all__ = ["RepairPlan", "RepairReport", "apply_repair", "plan_repair"]
+
+_RESTORE = "restore it from a backup or a replica, as it is; opening it to write, or a repair that is applied, goes on from where it ends"
 
 
 def plan_repair(
@@ -50,7 +55,26 @@ def plan_repair(
 def _plan(disk: Disk, path: str, cut_at: tuple[int, int] | None, interval: int) -> RepairPlan:
     examined = examine(disk, path, cut_at, interval)
     actions = (*leftover_actions(examined.files), *examined.actions)
-    return RepairPlan(path, actions, tuple(examined.unrepaired), tuple(examined.files.entries), interval, cut_at)
+    unrepaired = (*examined.unrepaired, *(_lost(disk, examined) if cut_at is None else ()))
+    return RepairPlan(path, actions, unrepaired, tuple(examined.files.entries), interval, cut_at)
+
+
+def _lost(disk: Disk, examined: Examination) -> Iterator[Unrepaired]:
+    """What verify says of a log that ends below its recovery point: no repair brings that back.
+
+    Like opening the log, a repair that has something to do writes the recovery point down anew, and the log is in order then.
+    """
+    directory, bases = examined.files.directory, examined.files.base_offsets
+    end_offset = examined.end_offset if bases else 0
+    if end_offset is None:
+        return  # damage, which is told, leaves it open
+    path = (examined.files.path_of(bases[-1], LOG) or directory) if bases else directory
+    cut = next((action for action in examined.actions if isinstance(action, CutSegment)), None)
+    torn_offset = None if cut is None else torn_offset_at(disk, f"{directory}/{cut.files[0]}", cut.position)
+    known = RecoveryPoint.load(disk, directory)
+    if known.is_lost(end_offset, torn_offset):
+        position = None if cut is None else cut.position
+        yield Unrepaired(path, position, lost_words(known.recovery_point, end_offset), _RESTORE)
 
 
 def leftover_actions(files: PartitionFiles) -> list[Action]:

@@ -41,7 +41,7 @@ def index_faults(segment: Segment, scanned: ScannedSegment, offset_index: bytes 
         offset_fault = _order_fault(offsets, positions, scanned)
     if len(times) and not time_fault and (np.any(np.diff(times) <= 0) or np.any(np.diff(time_offsets) < 0)):
         time_fault = "its entries do not go up"
-    check = _Check(scanned.base_offset, offsets + scanned.base_offset, positions, times, time_offsets + scanned.base_offset)
+    check = _Check(offsets + scanned.base_offset, positions, times, time_offsets + scanned.base_offset)
     for file_position, headers in batches_of(segment, scanned.valid_bytes):
         check.add(file_position, headers)
     offset_fault = offset_fault or check.offset_fault()
@@ -106,7 +106,7 @@ def _is_sparse(positions: Ints, rebuilt: Ints) -> bool:
 class _Check:
     """Meets all batches of a segment, and compares them with the entries that name them."""
 
-    def __init__(self, base_offset: int, offsets: Ints, positions: Ints, times: Ints, time_offsets: Ints) -> None:
+    def __init__(self, offsets: Ints, positions: Ints, times: Ints, time_offsets: Ints) -> None:
         self._offsets, self._positions = offsets, positions
         self._times, self._time_offsets = times, time_offsets
         self._named = np.zeros(len(positions), bool)

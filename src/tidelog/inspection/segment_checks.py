@@ -18,6 +18,7 @@ from tidelog.inspection.kept_state_checks import check_txn_index, compare_snapsh
 from tidelog.inspection.producer_checks import ProducerChecks
 from tidelog.inspection.proofs import Proven
 from tidelog.inspection.record_checks import RecordChecks
+from tidelog.inspection.recovery_point_checks import torn_offset
 from tidelog.inspection.segment_walk import LARGEST_SEGMENT, SegmentWalk
 from tidelog.inspection.side_file_checks import EpochChecks, load_snapshot, load_txn_index, unreadable
 from tidelog.inspection.walk_parts import Piece, Stretch, joined
@@ -75,6 +76,12 @@ class SegmentChecks:
         self.path = log.path(base_offset, LOG)
         self.size_bytes = 0
         self.first_offset: int | None = None
+        self.end = 0
+        """Where its last batch ends."""
+        self.torn_offset: int | None = None
+        """The offset of a batch that is cut off at its end, or -1 if something else lies there; None if it ends with a whole batch."""
+        self.is_unread = False
+        """Whether some of it could not be read, or went away meanwhile."""
         log.bounds.path, log.bounds.base_offset, log.bounds.next_base = self.path, base_offset, next_base
         log.bounds.is_falling = False
         self._index: OffsetIndexChecks | None = None
@@ -95,11 +102,13 @@ class SegmentChecks:
             self.log.vanished.append(self.base_offset)
             return
         except OSError as error:
+            self.is_unread = True
             yield unreadable(error, self.path)
             return
         try:
             yield from self._walk(fd)
         except OSError as error:
+            self.is_unread = True
             yield unreadable(error, self.path)
         finally:
             self.disk.close(fd)
@@ -144,9 +153,11 @@ class SegmentChecks:
         for part in walk if self.log.level == "records" else joined(walk):
             if isinstance(part, Stretch):
                 yield self._stretch(part)
+                self._note_tail(part, fd)
                 bounds.has_gaps = bounds.has_gaps or part.kind != "magic"
             else:
                 yield from self._piece(part, fd)
+        self.end = walk.end
         has_grown = self.disk.size(fd) > walk.size_bytes
         if size:
             yield from self._missing_indexes()
@@ -206,6 +217,12 @@ class SegmentChecks:
         what = f"{size} bytes {words} at the end of {'the log' if is_last else 'a segment with others behind it'}"
         severity: Severity = "warning" if is_last and part.kind != "garbage" else "error"
         return Finding(severity, code, self.path, what, RECOVERY if is_last else SALVAGE, part.start, self.bounds.last_offset + 1)
+
+    def _note_tail(self, part: Stretch, fd: int) -> None:
+        if part.kind == "shrunk":
+            self.is_unread = True
+        elif part.kind in ("torn", "zeros", "garbage"):
+            self.torn_offset = torn_offset(self.disk.read(fd, 8, part.start) if part.kind == "torn" else b"")
 
     def _missing_indexes(self) -> Iterator[Finding]:
         for kind, name, checks in ((INDEX, "offset", self._index), (TIME_INDEX, "time", self._time_index)):

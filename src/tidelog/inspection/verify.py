@@ -25,12 +25,13 @@ from tidelog.disk.names import (
     segment_file,
 )
 from tidelog.disk.published_end import PUBLISHED_END
-from tidelog.errors import LogNotFoundError, TidelogError
+from tidelog.errors import NO_DIRECTORY, LogNotFoundError, TidelogError
 from tidelog.inspection.directory_checks import MAX_OFFSET, PartitionFiles, sort_out
 from tidelog.inspection.finding import Finding, limited
 from tidelog.inspection.flushed_end_checks import load_flushed_end
 from tidelog.inspection.partition_checks import PartitionChecks, Progress, only_about
 from tidelog.inspection.proofs import Proven
+from tidelog.inspection.recovery_point_checks import LogEnd, check_recovery_point, look_up
 from tidelog.inspection.side_file_checks import check_metadata, load_epochs, load_snapshot, read_side_file, unreadable
 
 Level = Literal["headers", "everything", "records"]
@@ -79,18 +80,25 @@ class PartitionVerify:
     def run(self) -> Iterator[Finding]:
         """All findings."""
         files = PartitionFiles(self.directory)
+        before = look_up(self.disk, self.directory)
         yield from limited(self._list(files), by_file=False)
         checks = PartitionChecks(self.disk, files, self.level, self.now_ms, self.progress, proven=self.proven)
         yield from checks.run()
         self.first_base, self.end_offset = checks.first_base, checks.end_offset
         if checks.vanished:
             yield from self._look_again(files, checks.vanished)
+        elif not checks.is_unread:
+            last = checks.last
+            end = LogEnd(self.directory, None, 0, None)
+            if last is not None:
+                end = LogEnd(last.path, last.end, self.end_offset, last.torn_offset)
+            yield from check_recovery_point(self.disk, self.directory, before, end)
 
     def _list(self, files: PartitionFiles) -> Iterator[Finding]:
         try:
             yield from sort_out(self.directory, self.disk.look(self.directory), files)
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise LogNotFoundError("no such directory", path=self.directory) from error
+            raise LogNotFoundError("no such directory", path=self.directory, hint=NO_DIRECTORY) from error
         except OSError as error:
             yield unreadable(error, self.directory)
 

@@ -1,7 +1,7 @@
 """Verify a whole log directory: its partitions, and the files at its root held against them."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from os import PathLike, fspath
 
 from tidelog.disk.directory_state import CLUSTER_METADATA
@@ -18,16 +18,17 @@ from tidelog.disk.names import (
     is_set_aside,
     parse_partition,
 )
-from tidelog.errors import LogNotFoundError, TidelogError
+from tidelog.disk.store_content import STORE_FILE
+from tidelog.errors import NO_DIRECTORY, LogNotFoundError, TidelogError
 from tidelog.inspection.finding import NOTHING, RECOVERY, REPAIR, Finding, Severity, limited
 from tidelog.inspection.partition_checks import Progress
 from tidelog.inspection.side_file_checks import load_checkpoint, read_side_file, unreadable
+from tidelog.inspection.store_checks import check_partitions_there
 from tidelog.inspection.verify import Level, PartitionVerify, check_level
 
 META_PROPERTIES = "meta.properties"
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
-STORE_FILE = "tidelog.json"
 
 _CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, REPLICATION_CHECKPOINT, CLEANER_CHECKPOINT)
 _KNOWN_FILES = {*_CHECKPOINTS, CLEAN_SHUTDOWN, LOCK, META_PROPERTIES, BOOTSTRAP_CHECKPOINT, STORE_FILE}
@@ -43,13 +44,15 @@ def verify_log_directory(
     now_ms: int | None = None,
     disk: Disk = OS,
     progress: Progress | None = None,
+    beside: Iterable[str | PathLike[str]] = (),
 ) -> Iterator[Finding]:
     """What is wrong with a log directory and with all partitions in it.
 
-    Raises `LogNotFoundError` if it is not there; whatever is wrong inside of it is a finding.
+    `beside` are other log directories of the same store, which may have the partitions that this one has not. Raises `LogNotFoundError`
+    if it is not there; whatever is wrong inside of it is a finding.
     """
     check_level(level)
-    return _verify(RootVerify(fspath(path).rstrip("/") or "/", disk), level, now_ms, progress)
+    return _verify(RootVerify(fspath(path).rstrip("/") or "/", disk, beside), level, now_ms, progress)
 
 
 def _verify(root: "RootVerify", level: Level, now_ms: int | None, progress: Progress | None) -> Iterator[Finding]:
@@ -67,9 +70,11 @@ def _verify(root: "RootVerify", level: Level, now_ms: int | None, progress: Prog
 class RootVerify:
     """What lies at the root of a log directory. The partitions in between are looked at by whoever asks, in any order."""
 
-    def __init__(self, path: str, disk: Disk) -> None:
+    def __init__(self, path: str, disk: Disk, beside: Iterable[str | PathLike[str]] = ()) -> None:
         self.path = path
         self.disk = disk
+        self.beside = tuple(fspath(other).rstrip("/") or "/" for other in beside)
+        """Other log directories of the same store."""
         self.partition_names: list[str] = []
         """Directories of partitions, also of those that are on their way out; known after `begin`."""
         self._ends: dict[TopicPartition, tuple[int | None, int]] = {}
@@ -93,9 +98,14 @@ class RootVerify:
             self._ends[partition] = first_base, end_offset
 
     def finish(self) -> Iterator[Finding]:
-        """The checkpoints, held against where the logs end."""
+        """The checkpoints, held against where the logs end, and what a store says that there is."""
         for name in _CHECKPOINTS:
             yield from limited(_check_checkpoint(self.disk, self.path, name, self._ends))
+        yield from self.missing()
+
+    def missing(self, topics: Collection[str] | None = None) -> Iterator[Finding]:
+        """The partitions that a store has by its file, of all topics or of some, and that are not there."""
+        yield from limited(check_partitions_there(self.disk, self.path, self.beside, topics), by_file=False)
 
 
 def _sort_out(root: str, disk: Disk, partitions: list[TopicPartition], others: list[str], names: set[str]) -> Iterator[Finding]:
@@ -121,7 +131,7 @@ def _sort_out(root: str, disk: Disk, partitions: list[TopicPartition], others: l
             elif partition is not None and partition.topic != CLUSTER_METADATA:
                 yield Finding("warning", "partition-name", path, "a partition's number is not written as Kafka does", "renaming it")
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise LogNotFoundError("no such directory", path=root) from error
+        raise LogNotFoundError("no such directory", path=root, hint=NO_DIRECTORY) from error
     except OSError as error:
         yield unreadable(error, root)
 

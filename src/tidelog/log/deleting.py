@@ -15,11 +15,11 @@ from tidelog.log.roll import RollReason
 from tidelog.log.segment import Segment
 from tidelog.log.storage_errors import storage_error
 from tidelog.log.swap import cleaned_to_swap, keep_rights, old_to_deleted, remove_deleted, rename_segment, swap_to_final
+from tidelog.log.taking_over import TakingOver
 from tidelog.log.view import Bound, View
-from tidelog.log.writing import Writing
 
 
-class Deleting(Writing):
+class Deleting(TakingOver):
     """Delete and replace, on top of appending."""
 
     def delete_records_before(self, offset: int) -> int:

@@ -203,6 +203,15 @@ class Log(LogReading, LogUpkeep):
         """
         return self._state.append_run(batches, leader_epoch, wait=wait, stamp=stamp)
 
+    def append_file(self, path: str, stamp: ProducerStamp, *, leader_epoch: int | None = None) -> AppendInfo | None:
+        """Append a file of ready batches without a producer, as `append_run` would with a stamp, but without copying it.
+
+        The file becomes the active segment: afterwards it has another name. None: that cannot be done, nothing has happened, and its
+        batches are to be appended. It lies on another file system or belongs to somebody else, the topic has another codec, or its
+        settings would have the log roll on the way. Nothing waits for the disk behind it; see `append`.
+        """
+        return self._state.append_file(path, leader_epoch, stamp)
+
     def acknowledge(self, end_offset: int) -> None:
         """Wait as long as the log's settings ask for, as an append up to an offset does that waits."""
         self._state.acknowledge(end_offset)

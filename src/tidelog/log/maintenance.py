@@ -1,6 +1,7 @@
 """Checkpoint and close: the whole of a log's writing side.
 
-It is made of layers, each in a module of its own: state and failure, flush, roll, append as follower, append as leader, delete, truncate.
+It is made of layers, each in a module of its own: state and failure, flush, roll, append as follower, append as leader, take over whole
+files, delete, truncate.
 """
 
 from tidelog.config import LogConfig

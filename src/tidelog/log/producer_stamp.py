@@ -5,23 +5,19 @@ written had they come with the fields: ids, epoch, sequence numbers that go on f
 covers them. No record is touched.
 """
 
-import struct
+from itertools import repeat
 from typing import NamedTuple
-
-from crc32c import crc32c
 
 from tidelog.disk.disk import Buffer
 from tidelog.errors import RefusedBatchError
 from tidelog.log.leader_run import PreparedRun
 from tidelog.log.producer_checks import has_producer_id
 from tidelog.log.producer_state import Effect, Entries, ProducerState
-from tidelog.log.producers import ProducerBatch
-from tidelog.record.layout import ATTRIBUTES_POSITION, CRC_POSITION, HEADER_SIZE, TRANSACTIONAL_BIT, sequence_after
-
-_PRODUCER_POSITION = 43
-_PRODUCER = struct.Struct(">qhi")
-_CRC = struct.Struct(">I")
-_LOW_ATTRIBUTES = ATTRIBUTES_POSITION + 1
+from tidelog.log.producers import BatchMetadata, ProducerBatch, appended_behind
+from tidelog.record.headers import crc_table
+from tidelog.record.kernel.stamping import stamp_headers
+from tidelog.record.layout import HEADER_SIZE, MAX_SEQUENCE, sequence_after
+from tidelog.record.views import view
 
 
 class ProducerStamp(NamedTuple):
@@ -44,26 +40,28 @@ def check_unstamped(batches: list[Buffer]) -> None:
             raise RefusedBatchError("a batch has a producer already", expected="none: the transaction is to be its producer")
 
 
-def stamp_run(run: PreparedRun, stamp: ProducerStamp, producers: ProducerState) -> None:
-    """Put the producer into the headers of a run that is about to be written, and say what that changes. Raises if it must not append."""
-    parts = run.parts
-    effects: list[Effect] = []
-    pending: Entries = {}
+def stamp_run(run: PreparedRun, stamp: ProducerStamp, producers: ProducerState, pending: Entries | None = None) -> None:
+    """Put the producer into the headers of a run that is about to be written, and say what that changes. Raises if it must not append.
+
+    `pending` has what runs before this one will change, and gets what this one does.
+    """
+    pending = {} if pending is None else pending
     producer_id, epoch, sequence = stamp
     headers = run.headers
-    rows = zip(headers.base_offset.tolist(), headers.last_offset.tolist(), headers.max_timestamp_ms.tolist(), strict=True)
-    for number, (first, last, newest_ms) in enumerate(rows):
-        effect = producers.check(ProducerBatch(producer_id, epoch, sequence, first, last, newest_ms, True), "client", pending)
-        effects.append(effect)
-        pending[producer_id] = effect.entry
-        header, payload = parts[2 * number], parts[2 * number + 1]
-        if len(header) > HEADER_SIZE:  # built anew, in another codec
-            whole = memoryview(header)
-            header, payload = bytearray(whole[:HEADER_SIZE]), whole[HEADER_SIZE:]
-        assert isinstance(header, bytearray), "a header that a leader assigns is its own"
-        header[_LOW_ATTRIBUTES] |= TRANSACTIONAL_BIT
-        _PRODUCER.pack_into(header, _PRODUCER_POSITION, producer_id, epoch, sequence)
-        _CRC.pack_into(header, CRC_POSITION, crc32c(payload, crc32c(memoryview(header)[ATTRIBUTES_POSITION:])))
-        parts[2 * number], parts[2 * number + 1] = header, payload
-        sequence = sequence_after(sequence, last - first + 1)
+    first, last, newest_ms = headers.base_offset, headers.last_offset, headers.max_timestamp_ms
+    batch = ProducerBatch(producer_id, epoch, sequence, int(first[0]), int(last[0]), int(newest_ms[0]), True)
+    effect = producers.check(batch, "client", pending)
+    # The others go on where the first one ends, since it is here that they get their numbers.
+    counts = last - first + 1
+    last_sequences = (sequence + counts.cumsum() - 1) & MAX_SEQUENCE
+    rows = zip(last_sequences[1:].tolist(), last[1:].tolist(), (counts[1:] - 1).tolist(), newest_ms[1:].tolist(), strict=True)
+    entries = appended_behind(effect.entry, map(tuple.__new__, repeat(BatchMetadata), rows))
+    effects = [effect, *map(tuple.__new__, repeat(Effect), zip(entries, repeat(-1), repeat(None), last[1:].tolist()))]
+    parts = run.parts
+    for place in range(0, len(parts), 2):
+        if len(parts[place]) > HEADER_SIZE:  # built anew, in another codec
+            whole = memoryview(parts[place])
+            parts[place], parts[place + 1] = bytearray(whole[:HEADER_SIZE]), whole[HEADER_SIZE:]
+    stamp_headers(parts, view(counts), producer_id, epoch, sequence, view(crc_table()))
+    pending[producer_id] = effects[-1].entry
     run.effects = effects

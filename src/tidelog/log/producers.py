@@ -5,6 +5,7 @@ of the batch calls for and give back the entry as it is afterwards. A leader che
 leader has accepted.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from tidelog.errors import CoordinatorFencedError, InvalidProducerEpochError, InvalidTxnStateError, OutOfOrderSequenceError
@@ -134,6 +135,18 @@ def appended(entry: ProducerEntry, batch: ProducerBatch, origin: Origin) -> Prod
     return tuple.__new__(
         ProducerEntry, (batch.producer_id, batch.epoch, entry.coordinator_epoch, batch.max_timestamp_ms, start, (*kept, metadata))
     )
+
+
+def appended_behind(entry: ProducerEntry, batches: Iterable[BatchMetadata]) -> Iterator[ProducerEntry]:
+    """The producer after each of some data batches that go on where its last one has ended: same epoch, next sequence, same transaction.
+
+    What `appended` says of one after the other, without its checks: whoever has numbered them knows.
+    """
+    producer_id, epoch, coordinator_epoch, _, start, kept = entry
+    new = tuple.__new__
+    for metadata in batches:
+        kept = (*kept[-(KEPT_BATCHES - 1) :], metadata)
+        yield new(ProducerEntry, (producer_id, epoch, coordinator_epoch, metadata[3], start, kept))
 
 
 def _check_sequence(entry: ProducerEntry, batch: ProducerBatch) -> None:

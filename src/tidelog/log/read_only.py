@@ -64,6 +64,7 @@ class ReadOnlyLog(LogReading):
         self.config = config
         self.max_batch_bytes = max_batch_bytes
         """The largest batch that is read."""
+        self._is_abandoned = False
 
     def refresh(self) -> None:
         """Look what has changed: new batches, new segments, a new start. Cheap where nothing has."""
@@ -136,6 +137,10 @@ class ReadOnlyLog(LogReading):
         """Let go of the files."""
         self._state.close()
 
+    def abandon(self) -> None:
+        """Close it when nobody reads it any more: its store was dropped, and has said so."""
+        self._is_abandoned = True
+
     @property
     def is_closed(self) -> bool:
         """Whether it was closed."""
@@ -150,6 +155,9 @@ class ReadOnlyLog(LogReading):
     def __del__(self) -> None:
         state = getattr(self, "_state", None)
         if state is not None and not state.is_closed:
+            if self._is_abandoned:
+                self.close()
+                return
             warnings.warn(f"{self!r} was dropped without being closed", ResourceWarning, stacklevel=2)
 
     def __repr__(self) -> str:

@@ -21,7 +21,6 @@ from tidelog.log.producer_replay import producer_batches
 from tidelog.log.producers import Marker, ProducerBatch
 from tidelog.log.rising_offsets import rising
 from tidelog.log.segment import Segment
-from tidelog.log.time_index import ENTRY as TIME_ENTRY
 from tidelog.log.txn_index import AbortedTxn
 from tidelog.record.headers import FIELDS, BatchHeaders, first_bad_checksum, walk_block
 from tidelog.record.indexing import IndexRun, index_batches
@@ -115,8 +114,7 @@ def scan_segment(
         position += end
         held -= end
     scanned.max_timestamp_ms = run.max_timestamp_ms
-    if run.max_timestamp_ms > run.last_time_entry_ms:
-        scanned.time_entries += TIME_ENTRY.pack(run.max_timestamp_ms, run.offset_of_max_timestamp - segment.base_offset)
+    scanned.time_entries += run.last_time_entry()
     if scanned.falls:
         scanned.valid_bytes, scanned.next_offset, scanned.batch_count = 0, segment.base_offset, 0
         scanned.offset_entries, scanned.time_entries = bytearray(), bytearray()

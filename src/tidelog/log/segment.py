@@ -5,15 +5,18 @@ one tuple, replaced whole. Bytes behind that size are a write that failed or is 
 anything else is written. Index entries, running timestamp and counters follow `end`; losing one of them to an interrupt is harmless.
 """
 
-from collections.abc import Sequence
+import errno
+from collections.abc import Callable, Sequence
 
 from tidelog.disk.disk import Buffer
-from tidelog.disk.file_pool import OpenFile
+from tidelog.disk.file_pool import OpenFile, PooledFile
 from tidelog.log.roll import RollReason, SegmentAge
 from tidelog.log.segment_base import SegmentBase, SegmentEnd
 from tidelog.log.time_index import TimestampOffset
 from tidelog.record.headers import BatchHeaders
 from tidelog.record.indexing import IndexRun, index_batches
+
+_COPY_BYTES = 4 << 20
 
 
 class Segment(SegmentBase):
@@ -124,6 +127,64 @@ class Segment(SegmentBase):
         self.is_unsettled = False
         if position == 0:
             self._first_timestamp_ms = int(headers.max_timestamp_ms[0])
+        self._index_batches(headers, run, position)
+
+    def take_over(self, path: str, opened: OpenFile, runs: Sequence[BatchHeaders], sync_names: Callable[[], None]) -> None:
+        """Have a file as the `.log`, in which there is nothing so far: durable, open for writing, with batches of these headers.
+
+        `sync_names` is done before anybody can see them. If anything is raised and the segment is unsettled, nobody knows which file has
+        the name: nothing was appended once `reopen`, the same sync and `settle` have been done. Between directories with quotas of their
+        own the system renames nothing, though they are on one file system: then the bytes are copied, and are as durable as an append.
+        """
+        run = self._run
+        assert run is not None, "only the active segment is written to"
+        assert self.end[1] == 0, "what is in it would be lost"
+        self.index.make_room()
+        self.time_index.make_room()
+        sizes = [headers.end_position - int(headers.position[0]) for headers in runs]
+        self.is_unsettled = True
+        try:
+            self.pool.disk.rename(path, self.file.path)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            self._copy(opened, sum(sizes))
+        else:
+            sync_names()
+            self._go_on_with(opened)
+        self.end = SegmentEnd(int(runs[-1].last_offset[-1]) + 1, sum(sizes))
+        self.is_unsettled = False
+        self._first_timestamp_ms = int(runs[0].max_timestamp_ms[0])
+        position = 0
+        for headers, size_bytes in zip(runs, sizes, strict=True):
+            self._index_batches(headers, run, position)
+            position += size_bytes
+
+    def _copy(self, opened: OpenFile, size_bytes: int) -> None:
+        """Write what another file has to the beginning of the `.log`."""
+        disk, fd = self.pool.disk, self.writer.fd
+        buffer, position = memoryview(bytearray(min(size_bytes, _COPY_BYTES))), 0
+        while position < size_bytes:
+            count = disk.read_into(opened.fd, buffer[: size_bytes - position], position)
+            if not count:
+                raise OSError(errno.EIO, f"a file that is copied ends at {position}, not at {size_bytes}")
+            disk.write(fd, [buffer[:count]], position)
+            position += count
+
+    def reopen(self) -> None:
+        """Go on with whichever file has the name of its `.log` now."""
+        self._go_on_with(self.pool.open_for_writing(self.file.path))
+
+    def _go_on_with(self, opened: OpenFile) -> None:
+        before = self.file
+        self._writer = opened
+        # Another object, not the same with another file: a reader that is about to open the old one would put it back.
+        self.file = PooledFile(self.pool, before.path)
+        self.file.keep(opened)
+        before.drop()
+
+    def _index_batches(self, headers: BatchHeaders, run: IndexRun, position: int) -> None:
+        """Entries for batches that lie at `position`, as far as there is room."""
         entries = index_batches(
             headers,
             run,

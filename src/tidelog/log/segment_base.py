@@ -11,6 +11,8 @@ from tidelog.log.txn_index import TxnIndex
 from tidelog.record.indexing import IndexRun
 from tidelog.record.layout import HEADER
 
+_MAGIC_POSITION, _V1_TIMESTAMP = 16, slice(18, 26)
+
 
 class SegmentEnd(NamedTuple):
     """How far a segment goes."""
@@ -112,13 +114,14 @@ class SegmentBase:
             # Lazily: only the active segment is ever asked.
             opened = self.file.open()
             header = self.pool.disk.read(opened.fd, HEADER.size, 0)
-            if len(header) == HEADER.size:
-                fields = HEADER.unpack(header)
-                # A v1 message has its timestamp where a v2 batch has its last offset delta; v0 has none.
-                magic = fields[3]
-                self._first_timestamp_ms = (
-                    fields[8] if magic >= 2 else int.from_bytes(header[18:26], "big", signed=True) if magic == 1 else -1
-                )
+            # A v1 message has its timestamp elsewhere than a v2 batch, and may be shorter than the header of one; v0 has none.
+            magic = header[_MAGIC_POSITION] if len(header) > _MAGIC_POSITION else None
+            if magic == 0:
+                self._first_timestamp_ms = -1
+            elif magic == 1 and len(header) >= _V1_TIMESTAMP.stop:
+                self._first_timestamp_ms = int.from_bytes(header[_V1_TIMESTAMP], "big", signed=True)
+            elif magic is not None and magic >= 2 and len(header) == HEADER.size:
+                self._first_timestamp_ms = HEADER.unpack(header)[8]
         return self._first_timestamp_ms
 
     def reindexed(self, index_bytes: int, time_index_bytes: int, txn_index_bytes: int | None = None) -> None:

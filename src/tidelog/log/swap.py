@@ -12,7 +12,7 @@
 renames within a segment is log, index, time index, transaction index. Each step is made durable before the next.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 
 from tidelog.disk.disk import Disk, Entry
@@ -22,10 +22,10 @@ from tidelog.log.segment import Segment
 from tidelog.log.segment_read import next_offset_of
 
 
-def rename_segment(disk: Disk, segment: Segment, stage: str, kinds: Sequence[str] = SEGMENT_KINDS) -> None:
+def rename_segment(disk: Disk, segment: Segment, stage: str) -> None:
     """Give the files of a segment another suffix, those that there are."""
     old = segment.stage
-    for kind in kinds:
+    for kind in SEGMENT_KINDS:
         name = f"{segment.directory}/{segment_file(segment.base_offset, kind, old)}"
         if kind == LOG or disk.exists(name):
             disk.rename(name, f"{segment.directory}/{segment_file(segment.base_offset, kind, stage)}")

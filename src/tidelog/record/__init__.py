@@ -6,7 +6,8 @@ Rewriting: `retain_records` keeps some records of a batch, as compaction does.
 """
 
 from tidelog.record.batch import RecordBatch
-from tidelog.record.columns import COLUMNS, RECORD_COLUMNS, ColumnDecoder, arrow_schema, iter_arrow, to_arrow
+from tidelog.record.column_schema import COLUMNS, RECORD_COLUMNS, arrow_schema
+from tidelog.record.columns import ColumnDecoder, iter_arrow, to_arrow
 from tidelog.record.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, LEVEL_RANGES, Compression
 from tidelog.record.control import ControlRecord, ControlType, parse_control_record
 from tidelog.record.encoding import BatchEncoder, BatchSettings, Row, encode_arrow, encode_batches

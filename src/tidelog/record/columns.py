@@ -1,7 +1,4 @@
-"""Decode whole buffers of batches into Arrow columns, only those that are asked for.
-
-    offset timestamp_ms timestamp_type key value headers        of the record
-    sequence producer_id producer_epoch partition_leader_epoch is_transactional is_control        of its batch
+"""Decode whole buffers of batches into Arrow columns, only those that are asked for; `column_schema.py` has which there are.
 
 Values that are not asked for are skipped, not copied. The work goes in chunks of about two mebibytes, so that CRC and decoding find the
 bytes in the processor's cache. Batches of every format and codec come out of
@@ -17,6 +14,7 @@ import numpy as np
 from tidelog.errors import TidelogError, UnsupportedCodecError
 from tidelog.record.batch import check_count
 from tidelog.record.column_buffers import BinaryColumn, fixed_array, header_array, int64_buffer
+from tidelog.record.column_schema import RECORD_COLUMNS, arrow_schema, batch_column
 from tidelog.record.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, Compression, decompress_into
 from tidelog.record.faults import Fault, raise_fault
 from tidelog.record.headers import FIELDS, BatchHeaders, Int64Array, first_bad_checksum, walk_block
@@ -24,25 +22,13 @@ from tidelog.record.kernel import headers as header_kernel
 from tidelog.record.kernel import payloads as payload_kernel
 from tidelog.record.kernel import records as kernel
 from tidelog.record.kernel.arena import Arena
-from tidelog.record.layout import (
-    ATTRIBUTES_POSITION,
-    CONTROL_BIT,
-    HEADER_SIZE,
-    MAX_SEQUENCE,
-    MIN_RECORD_SIZE,
-    TIMESTAMP_TYPE_BIT,
-    TRANSACTIONAL_BIT,
-)
+from tidelog.record.layout import ATTRIBUTES_POSITION, HEADER_SIZE, MIN_RECORD_SIZE
 from tidelog.record.legacy import flatten
 from tidelog.record.slots import BATCH_FIELDS, Totals, Want
 from tidelog.record.views import Buffer, byte_view, view
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-RECORD_COLUMNS = ("offset", "timestamp_ms", "timestamp_type", "key", "value", "headers")
-BATCH_COLUMNS = ("sequence", "producer_id", "producer_epoch", "partition_leader_epoch", "is_transactional", "is_control")
-COLUMNS = RECORD_COLUMNS + BATCH_COLUMNS
 
 DEFAULT_CHUNK_BYTES = 2 << 20
 _CHUNK_BATCHES = 4096  # at most this many batches in a chunk
@@ -224,7 +210,7 @@ class ColumnDecoder:
                 return fixed_array(offsets, total)
             if column == "timestamp_ms":
                 return fixed_array(timestamps, total)
-            return _batch_column(column, headers, batches[:, 2], np.frombuffer(offset_view, np.int64, total))
+            return batch_column(column, headers, batches[:, 2], np.frombuffer(offset_view, np.int64, total))
 
         return self._assemble(build)
 
@@ -246,7 +232,7 @@ class ColumnDecoder:
                 return pa.array(messages.timestamps)
             if column == "timestamp_type":
                 return pa.array(messages.timestamp_types.astype(np.int8))
-            return _batch_column(column, headers, np.bincount(messages.batches, minlength=len(headers)), messages.offsets)
+            return batch_column(column, headers, np.bincount(messages.batches, minlength=len(headers)), messages.offsets)
 
         yield self._assemble(build)
 
@@ -254,30 +240,6 @@ class ColumnDecoder:
         import pyarrow as pa
 
         return pa.RecordBatch.from_arrays([build(column) for column in self._columns], schema=self.schema)
-
-
-def arrow_schema(columns: Sequence[str] = RECORD_COLUMNS) -> "pa.Schema":
-    """The Arrow schema of these columns."""
-    import pyarrow as pa
-
-    types = {
-        "offset": pa.int64(),
-        "timestamp_ms": pa.int64(),
-        "timestamp_type": pa.int8(),
-        "key": pa.binary(),
-        "value": pa.binary(),
-        "headers": pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])),
-        "sequence": pa.int32(),
-        "producer_id": pa.int64(),
-        "producer_epoch": pa.int16(),
-        "partition_leader_epoch": pa.int32(),
-        "is_transactional": pa.bool_(),
-        "is_control": pa.bool_(),
-    }
-    unknown = [column for column in columns if column not in types]
-    if unknown or not columns:
-        raise ValueError(f"unknown column {unknown[0]!r}: choose from {', '.join(COLUMNS)}" if unknown else "no columns were asked for")
-    return pa.schema([pa.field(column, types[column], nullable=column in ("key", "value")) for column in columns])
 
 
 def _runs_of_one_kind(headers: BatchHeaders) -> Iterator[BatchHeaders]:
@@ -314,21 +276,3 @@ def _raise_record_fault(fault: Int64Array, batches: Int64Array, headers: BatchHe
     if headers.compression[batch]:
         raise_fault(kind, position, found, expected, batch_position)
     raise_fault(kind, batch_position + HEADER_SIZE + position, found, expected)
-
-
-def _batch_column(column: str, headers: BatchHeaders, counts: Int64Array, offsets: Int64Array) -> "pa.Array":
-    """A column whose values are the batch's, repeated for its records."""
-    import pyarrow as pa
-
-    if column == "sequence":
-        base = np.repeat(headers.base_sequence, counts)
-        sequences = (base + offsets - np.repeat(headers.base_offset, counts)) & MAX_SEQUENCE
-        return pa.array(np.where(base < 0, -1, sequences).astype(np.int32))
-    if column == "timestamp_type":
-        return pa.array(np.repeat((headers.attributes & TIMESTAMP_TYPE_BIT) >> 3, counts).astype(np.int8))
-    if column in ("is_transactional", "is_control"):
-        # Legacy messages have neither; their attribute byte means other things.
-        bit = TRANSACTIONAL_BIT if column == "is_transactional" else CONTROL_BIT
-        return pa.array(np.repeat((headers.magic == 2) & ((headers.attributes & bit) != 0), counts))
-    types = {"producer_id": np.int64, "producer_epoch": np.int16, "partition_leader_epoch": np.int32}
-    return pa.array(np.repeat(getattr(headers, column), counts).astype(types[column]))

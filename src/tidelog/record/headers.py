@@ -183,13 +183,14 @@ def _match_as_a_whole(buffer: Buffer, headers: BatchHeaders) -> bool:
     if headers.end_position - start < count * _MIN_JOINED_BYTES:
         return False
     whole = _within(buffer, headers)
-    expected = joined_crc.joined_crc(whole, view(headers.flat), headers.capacity, headers.first, count, view(_crc_table()))
+    expected = joined_crc.joined_crc(whole, view(headers.flat), headers.capacity, headers.first, count, view(crc_table()))
     # So many bytes are summed up without the interpreter, which other threads have meanwhile.
     return expected >= 0 and crc32c.crc32c(whole[start : headers.end_position]) == expected
 
 
 @cache
-def _crc_table() -> NDArray[np.uint32]:
+def crc_table() -> NDArray[np.uint32]:
+    """What the kernel needs to move CRCs."""
     table = np.empty(joined_crc.TABLE_SIZE, np.uint32)
     joined_crc.fill_table(view(table))
     return table

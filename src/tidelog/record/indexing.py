@@ -1,7 +1,7 @@
 """Index entries for runs of batches: an append's few, or the tens of thousands that recovery walks at a time.
 
 `IndexRun` is where a segment stands between two batches, and has the rules (`tidelog.record.kernel.indexing`). For a single batch call its
-`add_batch` directly; when a segment is rolled, closed or recovered its `last_time_entry`. A try that may fail works on a `copy`.
+`add_batch` directly; at the end of a segment that is scanned its `last_time_entry`. A try that may fail works on a `copy`.
 """
 
 from dataclasses import dataclass

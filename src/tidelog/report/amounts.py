@@ -73,13 +73,3 @@ def instant(timestamp_ms: int | None, *, by: str = "minutes") -> str:
     except OverflowError:
         return f"{timestamp_ms}{THIN_SPACE}ms"
     return shown.date().isoformat() if by == "days" else shown.isoformat(" ", "milliseconds" if by == "milliseconds" else by)
-
-
-def date_time(timestamp_ms: int | None) -> str | None:
-    """For the `datetime` of a `time` element."""
-    if timestamp_ms is None:
-        return None
-    try:
-        return (_EPOCH + timedelta(milliseconds=timestamp_ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    except OverflowError:
-        return None

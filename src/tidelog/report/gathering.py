@@ -11,10 +11,11 @@ from typing import Final, TypeVar
 
 from tidelog.disk.disk import Disk
 from tidelog.disk.names import TopicPartition
+from tidelog.disk.store_content import STORE_FILE
 from tidelog.errors import TidelogError
 from tidelog.inspection import SegmentStats, verify, verify_log_directory
 from tidelog.inspection.finding import printable
-from tidelog.inspection.verify_log_directory import META_PROPERTIES, STORE_FILE
+from tidelog.inspection.verify_log_directory import META_PROPERTIES
 from tidelog.log.log_reading import LogReading
 from tidelog.report.facts import FateFacts, Kind, PartitionFacts, ReportFacts, TopicFacts, Totals
 from tidelog.report.fates import FATES, sum_fates
@@ -90,8 +91,17 @@ class _Work:
     def _log(self, partition: TopicPartition) -> LogReading | None:
         try:
             return self.store.log(*partition)
+        except TidelogError as error:
+            if self._is_there_still(partition):
+                self.findings.note_unreadable(f"{self.store.paths[0]}/{partition}", error)
+            return None
+
+    def _is_there_still(self, partition: TopicPartition) -> bool:
+        """Whether it should be: not one that a broker has deleted, or moved away, meanwhile."""
+        try:
+            return partition.partition in self.store.found_topic(partition.topic).partition_ids()
         except TidelogError:
-            return None  # explain has said why
+            return False
 
     def _directory(self, partition: TopicPartition) -> str | None:
         homes = self.store.found_topic(partition.topic).homes.get(partition.partition, [])

@@ -54,7 +54,7 @@ def core(partition: PartitionFacts, first_target: int, largest_bytes: int, now_m
         element("strong", text(partition.partition))
         + text(f" · {size(partition.size_bytes)}")
         + Html("<br>")
-        + element("span", text(_age(partition, now_ms)), class_="soft")
+        + element("span", text(_age(partition)), class_="soft")
     )
     if partition.size_bytes == 0:
         return element("figure", Html(element("div", class_="rock empty") + element("figcaption", caption)), class_="core")
@@ -68,7 +68,7 @@ def core(partition: PartitionFacts, first_target: int, largest_bytes: int, now_m
     return element("figure", Html(rock + element("figcaption", caption)), class_="core")
 
 
-def _age(partition: PartitionFacts, now_ms: int) -> str:
+def _age(partition: PartitionFacts) -> str:
     newest = max((one.last_timestamp_ms for one in partition.strata if one.last_timestamp_ms is not None), default=None)
     if partition.left_alone is not None and partition.log_end_offset is None:
         return "cannot be read"

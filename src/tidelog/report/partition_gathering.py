@@ -9,7 +9,9 @@ from tidelog.disk.disk import Disk
 from tidelog.disk.names import TopicPartition
 from tidelog.errors import TidelogError
 from tidelog.inspection.partition_segments import segments_in
-from tidelog.inspection.stats import SegmentStats, Watcher, piece_stats
+from tidelog.inspection.segment_stats import SegmentStats
+from tidelog.inspection.stats import piece_stats
+from tidelog.inspection.stats_counting import Watcher
 from tidelog.log.log_reading import LogReading
 from tidelog.log.segment_piece import SegmentPiece
 from tidelog.report.facts import CleaningFacts, PartitionFacts, Stratum

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from typing import Final, NamedTuple
 
 from tidelog.errors import TidelogError
-from tidelog.inspection.stats import SegmentStats
+from tidelog.inspection.segment_stats import SegmentStats
 from tidelog.log.log_reading import LogReading
 from tidelog.report.facts import KeyFacts, TopicFacts, WhatIfFacts
 from tidelog.report.fates import DAY_MS

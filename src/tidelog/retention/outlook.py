@@ -65,7 +65,7 @@ def _staying(log: LogFacts, config: LogConfig) -> list[SegmentOutlook]:
             ways += _by_time(config, segment, newest)
         if not segment.is_active:
             ways.append(WayOut(LOG_START, None, None, f"when the log starts at {segment.end_offset} or above (delete_records_before)"))
-        found.append(SegmentOutlook(segment, None, _why_it_stays(config, segment, guards), tuple(ways), guards))
+        found.append(SegmentOutlook(segment, None, _why_it_stays(config, guards), tuple(ways), guards))
     return found
 
 
@@ -99,7 +99,7 @@ def _guards(log: LogFacts, segment: SegmentFacts) -> tuple[str, ...]:
     return tuple(guards)
 
 
-def _why_it_stays(config: LogConfig, segment: SegmentFacts, guards: tuple[str, ...]) -> str:
+def _why_it_stays(config: LogConfig, guards: tuple[str, ...]) -> str:
     if guards:
         return guards[0]
     if not config.is_deleted_by_age:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["session"]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "session":
-        return import_module("tidelog.spark.sessions").session
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # a type checker that sees it takes every name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        if name == "session":
+            return import_module("tidelog.spark.sessions").session
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -36,6 +36,8 @@ class SinkEncoder:
     def __init__(self, options: "WriteOptions", columns: "SinkColumns", topics: SinkTopics, now_ms: int) -> None:
         self.topics: list[SinkTopic] = []
         """Those that were met, by the places that blocks have them."""
+        self.has_many_rows = False
+        """Whether there are more rows than fit into memory at once; known when the first block is there."""
         self._options = options
         self._columns = columns
         self._known = topics
@@ -54,6 +56,7 @@ class SinkEncoder:
             pending.append(batch)
             pending_bytes += batch.nbytes
             if pending_bytes >= self._chunk_bytes():
+                self.has_many_rows = True
                 yield from self._encode(pending)
                 pending, pending_bytes = [], 0
         if pending:

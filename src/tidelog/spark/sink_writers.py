@@ -49,7 +49,7 @@ class Staged(WriterCommitMessage):
     """What a task tells the driver."""
 
     staging: "Staging"
-    file: "StagedFile | None"
+    files: "tuple[StagedFile, ...]"
     """None of a task without rows."""
     query_id: str | None = None
     """That Spark has for the stream."""
@@ -132,13 +132,13 @@ class _Sink:
         assert self._staging is not None, "made when the writer was sent here"
         number, attempt = (0, 0) if context is None else (context.partitionId(), context.taskAttemptId())
         query_id = None if context is None else context.getLocalProperty(QUERY_ID_PROPERTY)
-        file = stage(OS, self._options, self._columns, self._staging, self._paths(), f"{number:05d}-{attempt}", iterator)
-        return Staged(self._staging, file, query_id)
+        files = stage(OS, self._options, self._columns, self._staging, self._paths(), f"{number:05d}-{attempt}", iterator)
+        return Staged(self._staging, files, query_id)
 
     def _commit(self, messages: Sequence[Staged], transactional_id: str, entry: "LedgerEntry | None") -> "SinkCommitted | None":
         from tidelog.store.sink_commit import NewTopics, SinkCommit, commit_staged
 
-        files = tuple(message.file for message in messages if message.file is not None)
+        files = tuple(file for message in messages for file in message.files)
         if not files:
             return None
         options = self._options
@@ -171,6 +171,8 @@ class TidelogWriter(_Sink, DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """On the driver: append everything, in one transaction."""
+        from tidelog.disk.disk import OS
+        from tidelog.spark.commit_report import write_report
         from tidelog.store.transactions.ledger import LedgerEntry
 
         name = self._options.transactional_id
@@ -185,6 +187,8 @@ class TidelogWriter(_Sink, DataSourceArrowWriter):
                 done.repeats.batch_id,
                 done.repeats.records,
             )
+        if self._options.commit_report is not None:
+            write_report(OS, self._options.commit_report, done)
         self._discard(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -205,7 +209,7 @@ class TidelogStreamWriter(_Sink, DataSourceStreamArrowWriter):
         from tidelog.store.transactions.ledger import LedgerEntry
 
         staged = _all_staged(messages)
-        if any(message.file is not None for message in staged):
+        if any(message.files for message in staged):
             with ToldInOneLine():
                 query_id = self._query_id(staged)
                 entry = LedgerEntry(f"stream/{query_id}", batchId, origin=staged[0].query_id)

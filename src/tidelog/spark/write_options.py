@@ -12,7 +12,7 @@ from tidelog.spark.option_values import OptionValues, check_names, refuse
 DEFAULT_LOCK_TIMEOUT_MS = 30_000
 DEFAULT_BATCH_BYTES = 65536
 STREAM_ONLY = ("queryId",)
-BATCH_ONLY = ("transactionalId", "batchId")
+BATCH_ONLY = ("transactionalId", "batchId", "commitReport")
 NEW_TOPICS = ("partitions", "topicConfig")
 OPTIONS = (
     *("path", "paths", "topic", "createTopics", *NEW_TOPICS, *STREAM_ONLY, *BATCH_ONLY),
@@ -48,6 +48,8 @@ class WriteOptions:
     compression: str | None = None
     batch_bytes: int = DEFAULT_BATCH_BYTES
     staging_directory: str | None = None
+    commit_report: str | None = None
+    """A file in which the commit of a batch says what it has done."""
     label: str | None = None
     """By which the staging directories of a stream are known to belong together; None where nothing tells streams apart."""
     ignored: tuple[str, ...] = ()
@@ -86,6 +88,7 @@ class WriteOptions:
             compression=values.one_of("compression", {codec: codec for codec in _CODECS}, "") or None,
             batch_bytes=values.size("batchBytes") or DEFAULT_BATCH_BYTES,
             staging_directory=_some_text(values, "stagingDirectory"),
+            commit_report=_some_text(values, "commitReport"),
             label=hashlib.sha256(checkpoint.encode()).hexdigest()[:12] if is_stream and checkpoint else None,
             ignored=tuple(foreign),
         )
@@ -101,6 +104,7 @@ def _check_kind(values: OptionValues, *, is_stream: bool) -> None:
     for name in BATCH_ONLY if is_stream else STREAM_ONLY:
         if name in values:
             instead = "a stream counts its batches itself; queryId names it" if is_stream else "transactionalId names a batch job"
+            instead = "a stream commits again and again" if name == "commitReport" else instead
             raise InvalidConfigError(f"option {name} is not for {'streams' if is_stream else 'batches'}", hint=instead)
     if "batchId" in values and "transactionalId" not in values:
         raise InvalidConfigError("option batchId says which run of a job it is", hint="transactionalId names the job")

@@ -13,13 +13,13 @@ from uuid import UUID, uuid4
 from tidelog.config import SETTINGS, LogConfig
 from tidelog.disk.directory_state import CLUSTER_METADATA
 from tidelog.disk.disk import Disk
-from tidelog.disk.names import LOG, PARTITION_METADATA, TopicPartition, parse_partition, parse_segment_file
+from tidelog.disk.names import LOG, PARTITION_METADATA, TopicPartition, check_name, parse_partition, parse_segment_file
 from tidelog.disk.partition_metadata import read_metadata
 from tidelog.errors import CorruptFileError, InvalidConfigError, InvalidTopicError
 from tidelog.store.cluster_metadata import DescribedTopic
 from tidelog.store.directories import has_content
 from tidelog.store.store_file import MAX_PARTITIONS, StoreFile, TopicEntry
-from tidelog.store.topic_names import check_name
+from tidelog.store.topic_settings import keep_for_ever
 
 _logger = logging.getLogger(__name__)
 _KNOWN = {setting.name for setting in SETTINGS}
@@ -109,16 +109,6 @@ def valid_settings(given: Mapping[str, str], defaults: LogConfig) -> tuple[dict[
         except InvalidConfigError as error:
             refused[name] = error
     return own.overrides(), refused
-
-
-KEEP_FOR_EVER = {"retention.ms": "-1"}
-"""What a topic gets about whose retention nobody has said a word: nothing is thrown away unasked."""
-
-
-def keep_for_ever(given: Mapping[str, str], defaults: LogConfig) -> dict[str, str]:
-    """The settings that a topic gets from those that were given, where the store has `defaults`."""
-    has_retention = "retention.ms" in given or "retention.ms" in defaults.given
-    return dict(given) if has_retention else {**given, **KEEP_FOR_EVER}
 
 
 def _adopted(topic_id: UUID | None, found: set[int], count: int) -> TopicEntry:

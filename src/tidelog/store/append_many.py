@@ -57,7 +57,7 @@ def append_many(
             for chunk in chunks:
                 _write(encoder, chunk, encoder.check(chunk), written)
         written.acknowledge()
-    except TidelogError as error:
+    except Exception as error:  # of ours, or of the iterator that the records come from
         with suppress(TidelogError):  # the first error is the one to tell
             written.acknowledge()
         error.durable = written.summary  # type: ignore[attr-defined]

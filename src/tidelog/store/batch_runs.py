@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidelog.config import LogConfig
-from tidelog.errors import RefusedBatchError, TidelogError
+from tidelog.errors import MessageTooLargeError, RefusedBatchError, TidelogError
 from tidelog.log.leader import prepare
 from tidelog.record.compression import LEVEL_RANGES, Compression
 from tidelog.record.encoding import BatchEncoder, BatchSettings
@@ -138,6 +138,8 @@ class RunEncoder:
             except TidelogError as error:
                 error.path = error.path or log.directory
                 if isinstance(error, RefusedBatchError):
+                    if isinstance(error, MessageTooLargeError) and run.counts[number] == 1:
+                        error.record_errors = ((0, "it is too large by itself"),)
                     error.record_errors = run.named(number, error.record_errors)
                 raise
 

@@ -11,7 +11,7 @@ piece at a time, so it is the topics that take memory, not their history.
 
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
@@ -183,14 +183,6 @@ class MetadataLog:
         for record in batch:
             if record.offset >= self._start_offset and record.value is not None:
                 self._changes.take(record.value)
-
-
-def topics_of(values: Iterable[bytes]) -> dict[str, DescribedTopic]:
-    """What is left of all changes to topics, in their order."""
-    changes = TopicChanges()
-    for value in values:
-        changes.take(value)
-    return changes.topics()
 
 
 class TopicChanges:

@@ -47,8 +47,12 @@ def _each(state: StoreState, passes: Passes, topic: str | None, *, roll: bool, d
 def compact_partition(
     state: StoreState, passes: Passes, partition: TopicPartition, *, roll: bool, dry_run: bool, drop_null_keys: bool
 ) -> PartitionCompacted:
-    """Compact one log. A pass under way is waited for; one that somebody aborts, to truncate the log, is begun again."""
+    """Compact one log. A pass under way is waited for; one that somebody aborts, to truncate the log, is begun again.
+
+    It ends with what could be cleaned at the beginning: who appends faster than passes are made would have it go on for ever.
+    """
     done: list[CleanedLog] = []
+    goal: int | None = None
     while True:
         begin(state, partition)
         try:
@@ -59,7 +63,8 @@ def compact_partition(
                 log.roll()
             roll = roll and dry_run  # once is enough
             plan = passes.plan(log, state.clock())
-            while not plan.is_empty:
+            goal = plan.bound if goal is None else goal
+            while not plan.is_empty and (plan.first_dirty_offset < goal or not done):
                 done.append(passes.run(log, plan, plan.now_ms, drop_null_keys=drop_null_keys, dry_run=dry_run))
                 if dry_run:
                     break

@@ -6,11 +6,12 @@ cannot be done in parts, since their offsets do not rise or are too far apart, a
 
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tidelog.compaction.cleaning import CleanedLog
 from tidelog.compaction.offset_map import SECRET_BYTES
-from tidelog.compaction.parts_cleaning import RunTasks, clean_in_parts
+from tidelog.compaction.parts_cleaning import RunTasks, clean_in_parts, decision_path
 from tidelog.compaction.parts_outcome import NotInParts
 from tidelog.compaction.plan import CleaningPlan
 from tidelog.compaction.results import CompactFailure, CompactResult, PartitionCompacted, gather
@@ -19,6 +20,7 @@ from tidelog.errors import TidelogError
 from tidelog.log.log import Log
 from tidelog.store.compacting import Outcome, begin, compact_partition, not_compacted, tell, why_nothing
 from tidelog.store.retaining import partitions_of
+from tidelog.store.staging import remove_decision
 from tidelog.store.store import Store
 
 
@@ -80,8 +82,9 @@ def compact_in_parts(
                 drop_null_keys=drop_null_keys,
                 staging=staging,
             )
-            for (log, _), outcome in zip(to_clean, outcomes, strict=True):
-                found[log.partition] = _settle(store, log, outcome, begun, drop_null_keys=drop_null_keys)
+            for number, ((log, _), outcome) in enumerate(zip(to_clean, outcomes, strict=True)):
+                decided = None if staging is None else decision_path(staging, number)
+                found[log.partition] = _settle(store, log, outcome, begun, decided, drop_null_keys=drop_null_keys)
     finally:
         for partition in begun:
             state.cleanings.done(partition)
@@ -98,7 +101,13 @@ def _plan(store: Store, log: Log, *, roll: bool) -> CleaningPlan | PartitionComp
 
 
 def _settle(
-    store: Store, log: Log, outcome: CleanedLog | TidelogError | NotInParts, begun: list[TopicPartition], *, drop_null_keys: bool
+    store: Store,
+    log: Log,
+    outcome: CleanedLog | TidelogError | NotInParts,
+    begun: list[TopicPartition],
+    decided: str | None,
+    *,
+    drop_null_keys: bool,
 ) -> Outcome:
     state, partition = store._state, log.partition
     try:
@@ -110,6 +119,9 @@ def _settle(
         if isinstance(outcome, TidelogError):
             return _failed(store, partition, outcome)
         state.checkpoint_cleaner(partition, outcome.next_dirty_offset)
+        if decided is not None:
+            with suppress(OSError):  # it goes with the staging directory; until then it is found to be done
+                remove_decision(state.disk, decided)
         state.uncleanable.clear(partition)
         return tell(PartitionCompacted(partition, (outcome,)))
     except TidelogError as error:

@@ -22,6 +22,7 @@ from tidelog.store.read_only_topics import FoundTopic, topic_id_of
 from tidelog.store.retaining import why_not_set
 from tidelog.store.store_file import STORE_FILE
 from tidelog.store.topic_names import INTERNAL_TOPICS
+from tidelog.store.topic_settings import in_force
 
 
 class FoundSettings(NamedTuple):
@@ -74,7 +75,7 @@ class SettingsReader:
         written, over = entry.config or {}, self._laid_over(topic.name)
         given = self._defaults.given - (written.keys() - over.keys())
         try:
-            config = self._defaults.with_changes({**written, **over})
+            config = in_force({**written, **over}, self._defaults)
         except TidelogError as error:
             return FoundSettings(self._defaults, source, f"its settings cannot be in force together: {error}", given)
         return FoundSettings(config, source, None if entry.is_set else why_not_set(entry), given)

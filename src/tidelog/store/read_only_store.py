@@ -131,12 +131,14 @@ class ReadOnlyStore(ReadOnlyCare, StoreGroups, ReadOnlyStoreTransactions):
                 hint="open the directories of each broker by themselves",
             )
         if partition in found.partition_ids():
-            raise LogNotFoundError("the directory of a partition is missing", path=f"{self.paths[0]}/{name}")
+            hint = "restore it from a backup, or delete the topic; a store of several directories has to be given all of them"
+            raise LogNotFoundError("the directory of a partition is missing", path=f"{self.paths[0]}/{name}", hint=hint)
         raise UnknownTopicError(
             f"no partition {partition} of topic {found.name!r}",
             path=self.paths[0],
             expected=f"one of {', '.join(map(str, found.partition_ids()))}",
             found=partition,
+            hint="partitions are counted from 0",
         )
 
     def _source(self) -> ReadOnlySource:
@@ -170,8 +172,8 @@ class ReadOnlyStore(ReadOnlyCare, StoreGroups, ReadOnlyStoreTransactions):
 
     def __del__(self) -> None:
         if not getattr(self, "_is_closed", True) and self._logs:
-            for log in self._logs.values():  # one warning is enough
-                log.close()
+            for log in self._logs.values():  # one warning is enough; somebody may still be iterating
+                log.abandon()
             warnings.warn(f"{self!r} was dropped without being closed", ResourceWarning, stacklevel=2)
 
     def __repr__(self) -> str:

@@ -13,7 +13,7 @@ from tidelog.disk.directory_state import CLUSTER_METADATA
 from tidelog.disk.disk import Disk
 from tidelog.disk.names import PARTITION_METADATA, TopicPartition, parse_partition
 from tidelog.disk.partition_metadata import read_metadata
-from tidelog.errors import LogNotFoundError, TidelogError
+from tidelog.errors import NO_DIRECTORY, LogNotFoundError, TidelogError
 from tidelog.log.storage_errors import storage_error
 from tidelog.store.cluster_metadata import DescribedTopic
 from tidelog.store.store_file import STORE_FILE, StoreFile, TopicEntry, read_store_file
@@ -39,7 +39,8 @@ class FoundTopic:
 
     def partition_ids(self) -> list[int]:
         """Those that are here, and those that should be: reading one of these says that it is missing."""
-        expected = [] if self.entry is None or self.entry.is_incomplete else self.entry.partition_ids()
+        entry = self.entry
+        expected = [] if entry is None else [number for number in entry.partition_ids() if entry.is_due(number)]
         return sorted({*self.homes, *expected})
 
 
@@ -107,7 +108,7 @@ def _partitions(disk: Disk, path: str) -> Iterable[TopicPartition]:
     try:
         entries = list(disk.entries(path))
     except FileNotFoundError as error:
-        raise LogNotFoundError("no such directory", path=path) from error
+        raise LogNotFoundError("no such directory", path=path, hint=NO_DIRECTORY) from error
     except NotADirectoryError as error:
         raise LogNotFoundError("not a directory", path=path, hint="give the directory that holds the partitions' directories") from error
     except OSError as error:

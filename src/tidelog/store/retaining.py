@@ -193,9 +193,11 @@ class Retention:
 
 def check_policies(policies: Iterable[object]) -> tuple[AnyPolicy, ...]:
     """The policies, if they are any."""
+    if not isinstance(policies, Iterable):
+        raise InvalidConfigError("policies of retention that are none", expected="a list of them", found=repr(policies))
     found: list[AnyPolicy] = []
     for policy in policies:
-        if not isinstance(policy, (RetentionPolicy, StoreRetentionPolicy)):
+        if isinstance(policy, type) or not isinstance(policy, (RetentionPolicy, StoreRetentionPolicy)):  # a class is not one of its objects
             raise InvalidConfigError(
                 "not a policy of retention",
                 expected="an object with name and expired(log, config, now_ms), or expired_in_store(store, now_ms)",

@@ -1,6 +1,6 @@
 """The commit of a pipeline: staged files become records of a store, all at once and exactly once.
 
-    check every staged file                    nothing is locked yet
+    check every staged file                    nothing is locked yet; of what may become a segment, only the size
     lock the store, for this commit only       whoever has it is waited for; a crash before this one is finished or undone by opening
     ask the ledger                             done before: nothing is written
     make the topics that are to be made
@@ -28,8 +28,12 @@ from tidelog.store.staged_batches import Block, StagedFile, StagedReader, Staged
 from tidelog.store.state import StoreState
 from tidelog.store.store import Store
 from tidelog.store.transactions.ledger import LEDGER, LedgerEntry, last_commit, note_commit
+from tidelog.store.transactions.ready_batches import ReadyFile
 from tidelog.store.transactions.upkeep import look_after_sinks
 
+LEAST_SEGMENT_BYTES = 16 << 20
+"""From this size on a staged file of one partition becomes a segment as it is. Smaller ones are copied: a segment is four files, and a log
+of many small ones is slow to open."""
 MAX_WORKERS = 4
 """Threads that check files, and that append, each to a partition of its own."""
 _logger = logging.getLogger(__name__)
@@ -94,8 +98,13 @@ def _check_files(disk: Disk, files: Sequence[StagedFile]) -> None:
     if not files:
         return
     with ThreadPoolExecutor(_workers(len(files)), "tidelog-check") as executor:
-        for _ in executor.map(lambda file: StagedReader(disk).check(file), files):
+        for _ in executor.map(lambda file: StagedReader(disk).check(file, only_size=_may_be_segment(file)), files):
             pass
+
+
+def _may_be_segment(file: StagedFile) -> bool:
+    """A log that takes a file over checks all of it first; one that does not, every batch that it appends."""
+    return file.size_bytes >= LEAST_SEGMENT_BYTES and file.is_of_one_partition
 
 
 def _workers(tasks: int) -> int:
@@ -132,9 +141,15 @@ def commit_to(store: Store, commit: SinkCommit) -> SinkCommitted:
     return SinkCommitted(records, ranges=tuple((one, starts[one], state.log(one).log_end_offset) for one in partitions))
 
 
-def _blocks(disk: Disk, chosen: Sequence[tuple[StagedFile, list[Block]]]) -> Iterator[memoryview]:
+def _blocks(disk: Disk, chosen: Sequence[tuple[StagedFile, list[Block]]]) -> Iterator[memoryview | ReadyFile]:
     """With memory of its own, from when it is asked until it is done: of so many partitions as there are threads."""
-    yield from StagedReader(disk).blocks(chosen)
+    reader = StagedReader(disk)
+    for file, blocks in chosen:
+        content = partial(reader.blocks, file, blocks)
+        if _may_be_segment(file):
+            yield ReadyFile(file.path, file.count, content)
+        else:
+            yield from content()
 
 
 def _check_origin(state: StoreState, last: LedgerEntry, entry: LedgerEntry) -> None:

@@ -1,7 +1,9 @@
 """Staged files: batches that a task has encoded, in blocks of one partition each, and what the task has told about them.
 
-A file is nothing but batches, back to back; which block belongs where stands in what the task gives back. Every file is checked as a whole
-before anything of it is appended: sizes, headers, CRCs. A file that was cut off, or is another one, is an error while nothing has happened.
+A file is nothing but batches, back to back; which block belongs where stands in what the task gives back. One with batches of a single
+partition can become a segment. Every other file is checked as a whole before anything is appended: sizes, headers, CRCs. A file that was
+cut off, or is another one, is an error while nothing has happened. Of one that can become a segment only the size is looked at then: the
+rest is looked at by the log, as it is appended, and what is wrong with it aborts the transaction.
 """
 
 from collections.abc import Iterator, Sequence
@@ -69,6 +71,12 @@ class StagedFile:
         """Records."""
         return int(self._rows()[:, 3].sum())
 
+    @property
+    def is_of_one_partition(self) -> bool:
+        """Whether all its records go to the same one."""
+        places = self._rows()[:, :2]
+        return bool((places == places[0]).all())
+
     def partitions(self) -> set[TopicPartition]:
         """Where its records go."""
         found = np.unique(self._rows()[:, :2], axis=0).tolist()
@@ -94,15 +102,14 @@ class StagedReader:
         self._disk = disk
         self._buffer = bytearray()
 
-    def blocks(self, chosen: Sequence[tuple[StagedFile, list[Block]]]) -> Iterator[memoryview]:
-        """The batches of some blocks of files, in that order; each good until the next is asked for."""
-        for file, blocks in chosen:
-            for _, block, _ in self._read_blocks(file, blocks):
-                yield block
+    def blocks(self, file: StagedFile, blocks: Sequence[Block]) -> Iterator[memoryview]:
+        """The batches of some blocks of a file, in that order; each good until the next is asked for."""
+        for _, block, _ in self._read_blocks(file, blocks):
+            yield block
 
-    def check(self, file: StagedFile) -> None:
+    def check(self, file: StagedFile, *, only_size: bool = False) -> None:
         """Raise unless the file is what its task has said."""
-        for partition, block, count in self._read_blocks(file, file.positions()):
+        for partition, block, count in self._read_blocks(file, [] if only_size else file.positions()):
             try:
                 headers = walk_headers(block)
                 verify_checksums(block, headers)

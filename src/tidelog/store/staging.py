@@ -3,14 +3,16 @@
     .data.tidelog-staging-6f1c…/            beside the data directory `data`, where no broker looks for topics
         owner.json                          a token of this job, and the process that it ends with
         00003-17.batches                    what task attempt 17 has encoded of the third part
+        commit-0.json                       what the commit of a compaction has decided (`tidelog.compaction.commit_decision`)
 
 The driver makes the directory, and nobody else does: a task that comes late, when the job was given up, fails when it opens its file. Each
-task looks for the token before its first byte, so that one whose machine sees another directory by that name says so. Nothing here is ever
-synced: only what the commit has appended counts, and it checks every batch first.
+task looks for the token before its first byte, so that one whose machine sees another directory by that name says so. Batches are never
+synced: only what the commit has appended counts, and it checks every batch first. New segments are, and so is a decision about them.
 
     done or given up     renamed away, then removed: who opens a file afterwards fails
     the job was killed   the next job, or whoever opens the store, removes what belongs to a process that is gone
     nobody can tell      as of a job of another machine: removed when it has not changed for a week
+    a decision is there  kept as long, unless the next owner of the store has finished what was decided (`tidelog.store.finishing`)
 """
 
 import json
@@ -22,6 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tidelog.compaction.commit_decision import DECISION_END, DECISION_START
 from tidelog.disk.disk import Disk
 from tidelog.disk.process_identity import ProcessIdentity
 from tidelog.errors import StagingError
@@ -128,6 +131,37 @@ def discard_labelled(disk: Disk, data_directory: str, label: str, owner: Process
                 _logger.warning("a staging directory could not be removed: %s: %s", path, error)
 
 
+def left_decisions(disk: Disk, data_directory: str, *, within: str | None = None) -> list[tuple[str, str, bool]]:
+    """The decisions of jobs that are not known to live, each by staging directory and name, and whether the job is known to be gone.
+
+    A job that was given up, by itself or by others, has none. Nor has a directory of somebody who may not change the store: what is decided
+    is carried out, and in a place that many share anybody may make one.
+    """
+    found = []
+    for path in find_staging(disk, data_directory, within=within):
+        if not disk.is_trusted(path, (data_directory, path.rpartition("/")[0] or "/")):
+            _logger.warning("what lies in %s is left alone: it is of a user who may not change the store", path)
+            continue
+        names = sorted(filter(_is_decision, disk.names(path))) if not path.endswith(GIVEN_UP) else []
+        if names and (is_gone := _is_gone(disk, path)) is not False:
+            found += [(path, name, bool(is_gone)) for name in names]
+    return found
+
+
+def remove_decision(disk: Disk, path: str) -> None:
+    """Of a commit that is done: nobody has to do it again, though that would do no harm."""
+    with suppress(FileNotFoundError):
+        disk.remove(path)
+
+
+def remove_left_decision(disk: Disk, path: str) -> None:
+    """Of a commit that was cut off and is done now. With the last one its staging directory goes: the job that made it is gone too."""
+    remove_decision(disk, path)
+    staging = path.rpartition("/")[0]
+    if not any(map(_is_decision, disk.names(staging))):
+        _discard(disk, staging)
+
+
 def find_staging(disk: Disk, data_directory: str, *, within: str | None = None) -> list[str]:
     """The staging directories that there are. A link is none: what it leads to would be removed."""
     parent, _, start = _place(data_directory, within).rpartition("/")
@@ -146,12 +180,23 @@ def _place(data_directory: str, within: str | None) -> str:
 def _is_abandoned(disk: Disk, path: str, now_ms: int) -> bool:
     if path.endswith(GIVEN_UP):
         return True
-    owner = _owner(disk, path)
-    is_gone = None if owner is None else owner.is_gone
-    if is_gone is not None:
-        return is_gone
-    newest_ns = max([disk.mtime_ns(path), *(entry.mtime_ns for entry in disk.entries(path))])
+    is_gone = _is_gone(disk, path)
+    if is_gone is False:
+        return False
+    entries = list(disk.entries(path))
+    if is_gone and not any(_is_decision(entry.name) for entry in entries):
+        return True
+    newest_ns = max([disk.mtime_ns(path), *(entry.mtime_ns for entry in entries)])
     return now_ms - newest_ns // 1_000_000 > ABANDONED_MS
+
+
+def _is_decision(name: str) -> bool:
+    return name.startswith(DECISION_START) and name.endswith(DECISION_END)
+
+
+def _is_gone(disk: Disk, path: str) -> bool | None:
+    owner = _owner(disk, path)
+    return None if owner is None else owner.is_gone
 
 
 def _owner(disk: Disk, path: str) -> ProcessIdentity | None:

@@ -23,6 +23,7 @@ from tidelog.log.opening import Opening
 from tidelog.store.cleaner_offsets import CleanerOffsets, cutting
 from tidelog.store.groups.tables import PositionTables
 from tidelog.store.store_file import StoreFile, TopicEntry
+from tidelog.store.topic_settings import in_force
 from tidelog.store.uncleanable import UncleanableTable
 
 
@@ -114,7 +115,7 @@ class StoreState:
 
     def log_config(self, entry: TopicEntry) -> LogConfig:
         """The settings in force for a topic: its own, and the store's for the rest."""
-        return self.config.topic_defaults.with_changes(entry.config or {})
+        return in_force(entry.config, self.config.topic_defaults)
 
     def log(self, partition: TopicPartition) -> Log:
         """An open log; one that could not be opened raises why. One that somebody has closed is opened again."""
@@ -140,6 +141,7 @@ class StoreState:
             path=self.paths[0],
             expected=f"0 to {entry.partitions - 1}" + (f", but for {', '.join(map(str, sorted(entry.absent)))}" if entry.absent else ""),
             found=repr(number),
+            hint="partitions are counted from 0",
         )
 
     def raise_failure(self, partition: TopicPartition) -> None:

@@ -16,6 +16,7 @@ from tidelog.log.log import Log
 from tidelog.record.kernel.clock import wall_clock
 from tidelog.retention import AnyPolicy
 from tidelog.store import topic_changes, topic_deletion
+from tidelog.store.finishing import finish_commits
 from tidelog.store.groups.source import OwnedSource
 from tidelog.store.groups.store_groups import StoreGroups
 from tidelog.store.loading import Adopt, LoadProgress, Paths, close_logs, load
@@ -76,6 +77,7 @@ class Store(StoreCare, StoreGroups, StoreTransactions):
                 close_logs(state)
             raise
         try:
+            finish_commits(state)
             sweep_staging(state.disk, state.paths, wall_clock())  # by the times of files, whatever clock the records have
             store._transactions.finish_all()
             if background:

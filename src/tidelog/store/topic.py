@@ -9,11 +9,11 @@ from tidelog.config.setting import to_text
 from tidelog.disk.names import TopicPartition
 from tidelog.log.log import Log
 from tidelog.store import topic_changes
-from tidelog.store.adopting import KEEP_FOR_EVER
 from tidelog.store.state import StoreState
 from tidelog.store.topic_names import INTERNAL_TOPICS
 from tidelog.store.topic_producing import TopicProducing
 from tidelog.store.topic_reading import TopicReading
+from tidelog.store.topic_settings import KEEP_FOR_EVER
 
 
 class SettingDescription(NamedTuple):
@@ -98,7 +98,8 @@ class Topic(TopicProducing, TopicReading):
             elif setting.name in state.config.topic_defaults.given:
                 source = "store"
             else:
-                source = "tidelog" if setting.default != setting.kafka_default else "kafka"
+                is_ours = setting.default != setting.kafka_default or values[setting.name] == KEEP_FOR_EVER.get(setting.name)
+                source = "tidelog" if is_ours else "kafka"
             kafka_default = None if setting.kafka_default is None else to_text(setting.kafka_default)
             described.append(SettingDescription(setting.name, values[setting.name], source, kafka_default))
         absent, refused = tuple(sorted(entry.absent)), tuple(sorted(entry.refused.items()))

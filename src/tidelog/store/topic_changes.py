@@ -15,15 +15,15 @@ from uuid import UUID
 
 from tidelog.config import LogConfig
 from tidelog.disk.log_directory import LogDirectory
-from tidelog.disk.names import TopicPartition, parse_partition
+from tidelog.disk.names import TopicPartition, check_name, parse_partition
 from tidelog.errors import InvalidTopicError, LogClosedError, LogFailedError, StorageError, TidelogError, TopicExistsError
-from tidelog.store.adopting import keep_for_ever
 from tidelog.store.file_changes import write
 from tidelog.store.internal_topics import INTERNAL
 from tidelog.store.state import StoreState
 from tidelog.store.store_file import MAX_PARTITIONS, StoreFile, TopicEntry
 from tidelog.store.topic_deletion import forget_offsets, settle_deleted, strike_out
-from tidelog.store.topic_names import check_name, check_new_name, check_topic_id, new_topic_id
+from tidelog.store.topic_names import check_new_name, check_topic_id, new_topic_id
+from tidelog.store.topic_settings import keep_for_ever
 
 _logger = logging.getLogger(__name__)
 
@@ -46,6 +46,9 @@ def create(
         if there is not None:
             if there.is_incomplete:
                 complete(state, name)  # what was left of a creation that has failed, or was cut off
+                asked = new_entry(state, name, partitions, config, None)
+                if (asked.partitions, asked.config) == (there.partitions, there.config) and topic_id in (None, there.topic_id):
+                    return  # it was told that there is none: asked for again, it is this one
             if exist_ok:
                 return
             raise TopicExistsError(f"topic {name!r} is there already", path=state.paths[0], hint="exist_ok=True takes it as it is")
@@ -76,7 +79,12 @@ def new_entry(
     default = state.config.num_partitions if internal is None else internal.partitions(state.config)
     count = default if partitions is None else partitions
     if type(count) is not int or not 1 <= count <= MAX_PARTITIONS:
-        raise InvalidTopicError("a number of partitions that cannot be", expected=f"1 to {MAX_PARTITIONS}", found=repr(count))
+        raise InvalidTopicError(
+            "a number of partitions that cannot be",
+            expected=f"1 to {MAX_PARTITIONS}",
+            found=repr(count),
+            hint="a topic has one partition at least, and few have more than some hundred",
+        )
     chosen = new_topic_id() if topic_id is None else check_topic_id(topic_id, [entry.topic_id for entry in topics.values()])
     settings = keep_for_ever(given.overrides(), state.config.topic_defaults)
     if internal is None:

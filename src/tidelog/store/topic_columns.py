@@ -15,7 +15,8 @@ from tidelog.log.fetched import Fetched
 from tidelog.log.log_reading import Isolation, LogReading
 from tidelog.log.positions import LATEST
 from tidelog.log.reading import Overtaken, cut_off, goes_back, placed, resolve
-from tidelog.record.columns import COLUMNS, RECORD_COLUMNS, ColumnDecoder, arrow_schema
+from tidelog.record.column_schema import COLUMNS, RECORD_COLUMNS, arrow_schema
+from tidelog.record.columns import ColumnDecoder
 from tidelog.record.headers import BatchHeaders, verify_checksums, walk_headers
 from tidelog.record.layout import CONTROL_BIT
 from tidelog.record.reading import read_batches

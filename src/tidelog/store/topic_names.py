@@ -1,38 +1,20 @@
 """Kafka's rules for the names and the ids of topics."""
 
-import re
 from collections.abc import Iterable
 from uuid import UUID, uuid4
 
 from tidelog.disk.directory_state import CLUSTER_METADATA
+from tidelog.disk.names import check_name
 from tidelog.disk.partition_metadata import format_topic_id
 from tidelog.errors import InvalidTopicError
 
-MAX_LENGTH = 249
-"""Behind it a partition number, a suffix and a random id have to fit into a file name of 255 bytes."""
 CONSUMER_OFFSETS, TRANSACTION_STATE = "__consumer_offsets", "__transaction_state"
 SINK_COMMITS = "__tidelog_commits"
 """Ours: which commits of a pipeline are done."""
 INTERNAL_TOPICS = frozenset((CONSUMER_OFFSETS, TRANSACTION_STATE, SINK_COMMITS))
 """What only groups, transactions and sinks write to."""
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
-
-
 _RESERVED_IDS = (UUID(int=0), UUID(int=1))
 """No id at all, and that of the brokers' own log."""
-
-
-def check_name(name: object) -> str:
-    """The name, if a topic may have it; `InvalidTopicError` otherwise."""
-    if not isinstance(name, str):
-        raise InvalidTopicError("a topic's name that is no text", expected="a str", found=repr(name))
-    if name in ("", ".", ".."):
-        raise InvalidTopicError("a topic's name that cannot be", expected="a name, not empty, '.' or '..'", found=repr(name))
-    if not _LEGAL.match(name):
-        raise InvalidTopicError("a topic's name with a character that it cannot have", expected="a-z, A-Z, 0-9, . _ -", found=repr(name))
-    if len(name) > MAX_LENGTH:
-        raise InvalidTopicError("a topic's name that is too long", expected=f"at most {MAX_LENGTH} characters", found=len(name))
-    return name
 
 
 def check_new_name(name: object, existing: Iterable[str]) -> str:

@@ -32,13 +32,15 @@ def partition_ranges(
     end: Positions,
     partition: int | None,
     isolation: Isolation,
+    *,
+    end_name: str = "end",
 ) -> list[PartitionRange]:
     """The range of each partition, the arguments checked. A start at a time, or at the end, is looked up now."""
     if isolation not in ("log_end", "high_watermark", "committed"):
         raise ValueError(f"isolation is 'high_watermark', 'committed' or 'log_end', not {isolation!r}")
     wanted = list(there) if partition is None else [partition]
     starts = _of_each(wanted, start, EARLIEST, "start", is_alone=partition is not None)
-    ends = _of_each(wanted, end, LATEST, "end", is_alone=partition is not None)
+    ends = _of_each(wanted, end, LATEST, end_name, is_alone=partition is not None)
     found = []
     for number in wanted:
         log = open_log(number)
@@ -59,11 +61,15 @@ def _of_each(wanted: list[int], given: Positions, default: End, what: str, *, is
             )
         return {number: check_position(given.get(number, default)) for number in wanted}
     if isinstance(check_position(given), int) and len(wanted) > 1:
-        raise ValueError(
-            f"{what}={given!r} is an offset, and the topic has {len(wanted)} partitions: "
-            f"give partition=…, or {what}={{partition: offset}}, or a time"
-        )
+        raise of_one_partition(what, given, len(wanted))
     return dict.fromkeys(wanted, given)
+
+
+def of_one_partition(what: str, given: object, count: int) -> ValueError:
+    """An offset was given for several partitions."""
+    return ValueError(
+        f"{what}={given!r} is an offset, and the topic has {count} partitions: give partition=…, or {what}={{partition: offset}}, or a time"
+    )
 
 
 def check_position(position: Position) -> Position:

@@ -11,7 +11,7 @@ from tidelog.log.reading import DEFAULT_POLL_S, Overtaken
 from tidelog.record.kernel.record import Record
 from tidelog.store import frames, topic_table
 from tidelog.store.topic_columns import DEFAULT_COLUMNS, TopicColumns
-from tidelog.store.topic_range import PartitionRange, Positions, partition_ranges
+from tidelog.store.topic_range import PartitionRange, Positions, of_one_partition, partition_ranges
 from tidelog.store.topic_rounds import Merge, Rounds, RoundSettings, follow_rounds
 
 if TYPE_CHECKING:
@@ -163,7 +163,9 @@ class TopicReading:
             end = {number: _behind(offset) for number, offset in as_of.items()}
         elif as_of is not None:
             end = _behind(as_of)
-        ranges = self._ranges(EARLIEST, end, partition, isolation)
+            if partition is None and (count := len(self.partition_ids())) > 1:
+                raise of_one_partition("as_of", as_of, count)
+        ranges = partition_ranges(self.log, self.partition_ids(), EARLIEST, end, partition, isolation, end_name="as_of")
         return topic_table.table_of(self.name, ranges, isolation, until_ms, allow_incomplete=allow_incomplete)
 
     def _ranges(self, start: Positions, end: Positions, partition: int | None, isolation: Isolation) -> list[PartitionRange]:

@@ -4,7 +4,7 @@ A round by itself never waits, so the same rounds serve a thread that sleeps bet
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import chain
 from typing import Literal, NamedTuple
@@ -103,7 +103,7 @@ def _has_ended(part: PartitionRange) -> bool:
     return isinstance(part.end, int) and isinstance(part.start, int) and part.start >= part.end
 
 
-def follow_rounds(rounds: Rounds, poll_s: float, sleep: Callable[[float], None] = time.sleep) -> Iterator[Record]:
+def follow_rounds(rounds: Rounds, poll_s: float) -> Iterator[Record]:
     """Round after round, until there will be nothing more; after one that brought nothing it waits."""
     while not rounds.is_done:
         is_empty = True
@@ -111,4 +111,4 @@ def follow_rounds(rounds: Rounds, poll_s: float, sleep: Callable[[float], None] 
             is_empty = False
             yield record
         if is_empty and not rounds.is_done:
-            sleep(poll_s)
+            time.sleep(poll_s)

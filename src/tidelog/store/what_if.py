@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 from tidelog.config import LogConfig
 from tidelog.disk.names import TopicPartition
+from tidelog.errors import InvalidConfigError
 from tidelog.log.log_reading import LogReading
 from tidelog.record.batch import RecordBatch
 from tidelog.retention import LogFacts, RetentionPolicy, decide, facts_of
@@ -98,6 +99,8 @@ def ask(
     if count_by not in ("offsets", "batches"):
         raise ValueError(f"records are counted by 'offsets' or 'batches', not {count_by!r}")
     asked = []
+    if isinstance(configs, (Mapping, str)):
+        raise InvalidConfigError("settings to ask about that are no list", expected="a list of mappings, or grid(…)", found=repr(configs))
     for config in configs:
         in_force = present.with_changes(config)
         texts = in_force.describe()

@@ -1,7 +1,7 @@
-"""A process of its own that moves or forgets records, and dies by kill -9 at its n-th rename of a file with an ending, with all that it
-has started.
+"""A process of its own that moves or forgets records, or builds indexes anew, and dies by kill -9 at its n-th rename of a file with an
+ending, with all that it has started.
 
-Arguments: forget, copy or into_broker; the directories; the ending, n, and "spark" or "local".
+Arguments: forget, copy, into_broker, restore or reindex; the directories; the ending, n, and "spark" or "local"; of `reindex` only "spark".
 """
 
 import os
@@ -9,7 +9,8 @@ import signal
 import sys
 from pathlib import Path
 
-from tests.spark.jobs.moving import PIECE_BYTES, copy_here, forget_here
+from tests.spark.jobs.moving import PIECE_BYTES, copy_here, forget_here, restore_here
+from tests.support.logs import TIME
 from tidelog.disk.disk import Disk
 
 KEYS = (b"key-7", b"key-33")
@@ -39,12 +40,18 @@ def main() -> None:
         die_at_rename(ending, int(count))
         if what == "forget":
             jobs.forget(spark, directory, "tide", KEYS, piece_bytes=PIECE_BYTES)
+        elif what == "reindex":
+            jobs.reindex(spark, directory, now_ms=TIME, piece_bytes=PIECE_BYTES)
+        elif what == "restore":
+            jobs.restore(spark, directory, targets[0], piece_bytes=PIECE_BYTES)
         else:
             jobs.copy(spark, directory, targets[0], into_broker=what == "into_broker", piece_bytes=PIECE_BYTES)
         return
     die_at_rename(ending, int(count))
     if what == "forget":
         forget_here(directory, KEYS)
+    elif what == "restore":
+        restore_here(directory, targets[0])
     else:
         copy_here(directory, targets[0], into_broker=what == "into_broker")
 

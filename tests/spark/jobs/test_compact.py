@@ -8,7 +8,7 @@ import pytest
 from tests.support.job_topics import copied, files_of, make_topic
 from tests.support.logs import TIME
 from tidelog.disk.names import TopicPartition
-from tidelog.errors import DamagedLogError, LockedError
+from tidelog.errors import DamagedLogError, LockedError, LogNotFoundError
 from tidelog.record import walk_headers
 from tidelog.spark import jobs
 from tidelog.spark.jobs import compact_job, running
@@ -110,3 +110,11 @@ def test_only_topics_that_were_chosen_are_opened_and_counted(
     with Store.open(tmp_path / "store", background=False) as store:  # as it is after a crash: all are open
         assert compact_job.bytes_to_compact(store, ["other"]) == store.log("other", 0).size_bytes
         assert compact_job.bytes_to_compact(store, None) == sum(log.size_bytes for log in store._state.logs.values())
+
+
+@pytest.mark.parametrize("topics", [None, "tide"])
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_directory_that_is_not_there_is_not_made(spark: "SparkSession", tmp_path: Path, topics: str | None, dry_run: bool) -> None:
+    with pytest.raises(LogNotFoundError, match="no such directory"):
+        jobs.compact(spark, tmp_path / "sore", topics, dry_run=dry_run)
+    assert list(tmp_path.iterdir()) == []

@@ -30,8 +30,12 @@ PARTITIONS = [TopicPartition("emails", number) for number in range(3)]
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Path:
+    """See `make_broker`."""
+    return make_broker(tmp_path / "broker")
+
+
+def make_broker(data: Path) -> Path:
     """The directory of a stopped broker: of a topic with three partitions one is empty, and two were never made."""
-    data = tmp_path / "broker"
     shutil.copytree(GOLDEN / "broker" / "data", data)
     for partition in PARTITIONS[1:]:
         shutil.rmtree(data / str(partition))
@@ -106,11 +110,22 @@ def test_what_cannot_be_is_refused(broker: Path, store: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("ending", "count"),
-    [("-built", 1), ("-built", 2), ("-delete", 1), ("-delete", 3), (f"{RECOVERY_POINT_CHECKPOINT}.tmp", 1), (f"{CLEAN_SHUTDOWN}.tmp", 1)],
+    ("ending", "count", "how"),
+    [
+        ("-built", 1, "local"),
+        ("-built", 2, "local"),
+        ("-delete", 1, "local"),
+        ("-delete", 3, "local"),
+        (f"{RECOVERY_POINT_CHECKPOINT}.tmp", 1, "local"),
+        (f"{CLEAN_SHUTDOWN}.tmp", 1, "local"),
+        pytest.param(".log", 2, "spark", marks=pytest.mark.slow),
+        pytest.param("-built", 2, "spark", marks=pytest.mark.slow),
+    ],
 )
-def test_a_copy_into_a_broker_that_was_killed_can_be_done_again(ending: str, count: int, broker: Path, store: Path, tmp_path: Path) -> None:
-    kill_at("into_broker", store, broker, ending=ending, count=count)
+def test_a_copy_into_a_broker_that_was_killed_can_be_done_again(
+    ending: str, count: int, how: str, broker: Path, store: Path, tmp_path: Path
+) -> None:
+    kill_at("into_broker", store, broker, ending=ending, count=count, how=how)
     if ending.startswith(CLEAN_SHUTDOWN):  # all was done, but for saying so
         with pytest.raises(NotAStoreError, match="the broker has data"):
             copy_here(store, broker, ["emails"], into_broker=True)
@@ -186,9 +201,17 @@ def test_partitions_of_other_brokers_are_refused(broker: Path, store: Path) -> N
     assert {name for name, content in files_of(broker).items() if before[name] != content} == {"meta.properties"}
 
 
-@pytest.mark.parametrize(("ending", "count"), [(".log", 2), ("/store", 1)])
-def test_a_killed_copy_leaves_no_target_and_can_be_done_again(ending: str, count: int, store: Path, tmp_path: Path) -> None:
-    kill_at("copy", store, tmp_path / "copy", ending=ending, count=count)
+@pytest.mark.parametrize(
+    ("ending", "count", "how"),
+    [
+        (".log", 2, "local"),
+        ("/store", 1, "local"),
+        pytest.param(".log", 2, "spark", marks=pytest.mark.slow),
+        pytest.param("/store", 1, "spark", marks=pytest.mark.slow),
+    ],
+)
+def test_a_killed_copy_leaves_no_target_and_can_be_done_again(ending: str, count: int, how: str, store: Path, tmp_path: Path) -> None:
+    kill_at("copy", store, tmp_path / "copy", ending=ending, count=count, how=how)
     assert not (tmp_path / "copy").exists()
     assert list(tmp_path.glob(".copy.tidelog-staging-*"))
     copy_here(store, tmp_path / "copy")

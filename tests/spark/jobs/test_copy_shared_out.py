@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.spark.jobs.test_copy_into_broker import make_broker
 from tests.spark.jobs.test_shared_out import LARGE_BYTES, MOST, bytes_read, make_large
 from tests.support.job_topics import make_topic
 from tidelog.spark import jobs
@@ -42,3 +43,17 @@ def test_the_driver_reads_next_to_nothing(spark: "SparkSession", tmp_path: Path)
             for path in logs[1]:
                 path.unlink()
     assert result.records == 2
+
+
+@pytest.mark.slow
+def test_it_reads_next_to_nothing_of_what_goes_into_a_broker(spark: "SparkSession", tmp_path: Path) -> None:
+    make_topic(tmp_path / "small", "emails", batches=5)
+    size_bytes = make_large(tmp_path / "large", "emails")
+    for name in ("small", "large"):  # the first one for what is imported and started once
+        broker = make_broker(tmp_path / f"broker-{name}")
+        before = bytes_read()
+        result = jobs.copy(spark, tmp_path / name, broker, "emails", into_broker=True, piece_bytes=PIECE_BYTES)
+        read = bytes_read() - before
+    assert read < MOST * size_bytes, (result.stages, read)
+    assert dict(result.stages)["copy batches"] >= LARGE_BYTES // PIECE_BYTES - 1, result.stages
+    assert sum(path.stat().st_size for path in (broker / "emails-0").glob("*.log")) == size_bytes

@@ -1,24 +1,27 @@
 """`jobs.ingest`: files and DataFrames become the records that a producer would have written, once."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.support.logs import TIME
 from tidelog.disk.names import TopicPartition
-from tidelog.errors import InvalidConfigError, LockedError, TidelogError, UnknownTopicError
+from tidelog.errors import InvalidConfigError, JobFailedError, LockedError, TidelogError, UnknownTopicError
 from tidelog.record.kernel.hashing import partition_for_key
 from tidelog.record.kernel.record import Record
 from tidelog.spark import jobs
+from tidelog.spark.commit_report import read_report
 from tidelog.spark.jobs import ingest_job
 from tidelog.spark.jobs.ingest_job import WHOLE_ROW
-from tidelog.spark.jobs.ingest_outcome import ends_of
+from tidelog.spark.jobs.ingest_outcome import AppendedRange
 from tidelog.store.read_only_store import ReadOnlyStore
 from tidelog.store.store import Store
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 
@@ -82,22 +85,63 @@ def test_a_run_that_is_made_again_appends_nothing(spark: "SparkSession", tmp_pat
     assert json.loads(records(tmp_path, "left")[-1].value or b"")["side"] == "left"
 
 
-def test_a_repetition_is_known_whoever_writes_meanwhile(spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the ledger, and not by what has grown."""
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+def test_what_others_append_meanwhile_is_not_its_own(spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the commit, in a task, and behind it: neither is in the ranges, nor is a repetition taken for something new."""
+    store, rows = str(tmp_path / "store"), spark.createDataFrame([(b"k", b"v")], "key binary, value binary")
+
+    def append_here(directory: str) -> None:
+        with Store.open(directory, background=False, lock_timeout_s=30) as opened:
+            opened.topic("tide").append(b"of somebody else")
+
+    def append_meanwhile(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":  # in here, so that it goes by value
+        from tidelog.store.store import Store
+
+        for batch in batches:
+            with Store.open(store, background=False, lock_timeout_s=30) as opened:
+                opened.topic("tide").append(b"of somebody else")
+            yield batch
+
+    def read_late(*where: Any) -> Any:
+        append_here(store)
+        return read_report(*where)
+
+    with Store.open(store, background=False) as opened:
+        opened.create_topic("tide")
+    monkeypatch.setattr(ingest_job, "read_report", read_late)
+    slow = rows.mapInArrow(append_meanwhile, rows.schema)
+    for is_first in (True, False):
+        done = jobs.ingest(spark, slow, store, "tide", transactional_id="load")
+        own = (AppendedRange(TopicPartition("tide", 0), 1, 3),) if is_first else ()  # the record, and the end of the transaction
+        assert (done.records, done.ranges, done.was_there_already) == (1, own, not is_first)
+    found = records(tmp_path / "store", "tide")
+    assert [record.offset for record in found if record.value == b"v"] == [1]
+    assert len(found) == 5
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+def test_a_run_that_fails_may_have_committed(spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = spark.createDataFrame([(b"k", b"v")], "key binary, value binary")
-    assert not jobs.ingest(spark, frame, tmp_path, "tide", transactional_id="load").was_there_already
-
-    def busy(directory: str) -> dict[TopicPartition, int]:
-        found = ends_of(directory)
-        with Store.open(directory, background=False) as store:
-            store.topic("tide").append(b"of somebody else")
-        return found
-
-    monkeypatch.setattr(ingest_job, "ends_of", busy)
-    again = jobs.ingest(spark, frame, tmp_path, "tide", transactional_id="load")
-    assert (again.records, again.ranges, again.was_there_already) == (1, (), True)
     with pytest.raises(TidelogError, match="it may have been committed: look before you run it again"):
-        jobs.ingest(spark, frame.selectExpr("raise_error('broken') as value"), tmp_path, "tide")
+        jobs.ingest(spark, frame.selectExpr("raise_error('broken') as value"), tmp_path / "store", "tide")
+    monkeypatch.setattr(ingest_job, "read_report", lambda *_: None)
+    with pytest.raises(JobFailedError, match="went through, but what it did could not be written down"):
+        jobs.ingest(spark, frame, tmp_path / "store", "tide")
+    assert len(records(tmp_path / "store", "tide")) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+def test_the_directory_is_said_as_the_sink_takes_it(spark: "SparkSession", tmp_path: Path) -> None:
+    """As a URI, and several of one store."""
+    frame = spark.createDataFrame([(b"k", b"v")], "key binary, value binary")
+    paths = [tmp_path / "one", tmp_path / "two"]
+    with Store.open(paths, background=False) as store:
+        store.create_topic("tide")
+    done = jobs.ingest(spark, frame, ",".join(map(str, paths)), "tide")
+    assert done.ranges == (AppendedRange(TopicPartition("tide", 0), 0, 2),)
+    assert jobs.ingest(spark, frame, (tmp_path / "new").as_uri(), "tide").records == 1
+    assert len(records(tmp_path / "new", "tide")) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "one", "two"]
 
 
 def test_what_is_refused(spark: "SparkSession", tmp_path: Path) -> None:

@@ -6,14 +6,16 @@ from typing import Any
 import pytest
 
 from tests.support.logs import TIME
+from tidelog.disk.disk import OS
 from tidelog.disk.names import TopicPartition
 from tidelog.errors import JobFailedError
 from tidelog.record import NewBatch
+from tidelog.spark.commit_report import read_report, write_report
 from tidelog.spark.jobs import local_ingest
-from tidelog.spark.jobs.ingest_outcome import AppendedRange, Ingested, grown_since, is_repetition, ledger_entry, may_be_there
+from tidelog.spark.jobs.ingest_outcome import AppendedRange, Ingested, may_be_there, no_report
 from tidelog.spark.jobs.local_ingest import ingest_here
 from tidelog.spark.jobs.task_errors import typed_error
-from tidelog.store.sink_commit import commit_staged
+from tidelog.store.sink_commit import SinkCommitted, commit_staged
 from tidelog.store.store import Store
 from tidelog.store.transactions.ledger import LedgerEntry
 
@@ -60,31 +62,23 @@ def test_no_rows_are_no_repetition(tmp_path: Path) -> None:
     assert (done.records, done.ranges, done.was_there_already) == (0, (), False)
 
 
-def test_the_ledger_tells_repetitions(tmp_path: Path) -> None:
-    store = str(tmp_path / "s")
-    assert ledger_entry(store, "load") is None
-    append(tmp_path / "s", "t", 1)
-    assert ledger_entry(store, "load") is None
-    ingest(tmp_path, transactional_id="load")
-    entry = ledger_entry(store, "load")
-    assert entry is not None
-    assert (entry.name, entry.batch_id, entry.records) == ("batch/load", 0, 2)
-    assert ledger_entry(store, None) is ledger_entry(store, "other") is None
-    assert is_repetition(entry, entry, entry.committed_ms + 9000)
-    assert is_repetition(entry, entry, entry.committed_ms - 9000)  # whatever clocks say
-    assert not is_repetition(None, entry, entry.committed_ms - 9)
-    assert is_repetition(None, entry, entry.committed_ms + 9)  # decided by a run that was cut off, and finished by this one
-    later = LedgerEntry("batch/load", 1, 5, entry.committed_ms + 10)
-    assert not is_repetition(entry, later, entry.committed_ms + 5)
-    assert not is_repetition(None, None, 0)
-
-
-def test_what_has_grown_is_told_of_the_topic_only(tmp_path: Path) -> None:
-    for topic in ("t", "elsewhere"):
-        append(tmp_path, topic, 2)
-    before = {TopicPartition("t", 0): 1, TopicPartition("elsewhere", 0): 1}
-    assert grown_since(before, str(tmp_path), "t") == (AppendedRange(TopicPartition("t", 0), 1, 2),)
-    assert len(grown_since(before, str(tmp_path))) == 2
+def test_a_commit_says_what_it_has_done(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = f"{tmp_path}/report"
+    assert read_report(OS, path) is None
+    ranges = ((TopicPartition("t", 0), 7, 10), (TopicPartition("t", 1), 0, 2))
+    for done, expected in (
+        (SinkCommitted(3, ranges=ranges), (False, ranges)),
+        (SinkCommitted(0, LedgerEntry("batch/load", 0)), (True, ())),
+        (None, (False, ())),
+    ):
+        write_report(OS, path, done)
+        assert read_report(OS, path) == expected
+    Path(path).write_text('{"records": 3, "was')
+    assert read_report(OS, path) is None
+    write_report(OS, f"{tmp_path}/gone/report", None)  # what is committed is not undone for it
+    assert "the commit is done, but the report of it could not be written" in caplog.text
+    for name, hint in ((None, COMMITTED), ("load", "is safe: what it has committed is not appended twice")):
+        assert hint in str(no_report("ingest", name))
 
 
 @pytest.mark.parametrize("text", ["something", "Python worker exited unexpectedly", "ValueError: x"])

@@ -45,6 +45,21 @@ def test_verify_finds_what_the_library_finds(spark: "SparkSession", tmp_path: Pa
         path.write_bytes(content)
 
 
+def test_verify_misses_what_a_store_says_that_it_has(spark: "SparkSession", tmp_path: Path) -> None:
+    make_topic(tmp_path, partitions=2)
+    make_topic(tmp_path, "other")
+    (tmp_path / "tide-1").rename(tmp_path.parent / f"{tmp_path.name}-elsewhere")
+    for topics in (None, ["tide"], "tide"):
+        result = jobs.verify(spark, tmp_path, topics, level="headers", now_ms=NOW)
+        assert [(one.severity, one.path) for one in result.findings if one.code == "partition-missing"] == [("error", f"{tmp_path}/tide-1")]
+        (row,) = result.details.where("code = 'partition-missing'").collect()
+        assert (row.topic, row.partition) == ("tide", 1)
+    assert jobs.verify(spark, tmp_path, "other", level="headers", now_ms=NOW).is_sound
+    (tmp_path / "other-0").rename(tmp_path.parent / f"{tmp_path.name}-other")
+    result = jobs.verify(spark, tmp_path, "other", level="headers", now_ms=NOW)  # not a partition of it is left
+    assert ([one.code for one in result.findings], result.partitions) == (["partition-missing"], 0)
+
+
 def test_stats_are_those_of_the_library_and_of_a_reader(spark: "SparkSession", tmp_path: Path) -> None:
     make_topic(tmp_path, partitions=2)
     make_topic(tmp_path, "other", batches=20, seed=2)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidelog
-from tests.spark.jobs.moving import findings, restore_here, rows_of
+from tests.spark.jobs.moving import findings, kill_at, restore_here, rows_of
 from tests.support.golden import GOLDEN
 from tests.support.golden_partitions import golden_cases
 from tests.support.job_topics import copied, files_of, make_topic
@@ -115,7 +115,7 @@ def test_damage_with_data_behind_it_is_refused_unless_it_is_to_be_cut(piece_byte
     assert findings(tmp_path / "restored") == []
 
 
-@pytest.mark.leaves("torn-tail", "time-index-offset", "snapshot-beyond-end")
+@pytest.mark.leaves("torn-tail", "ends-below-recovery-point", "time-index-offset", "snapshot-beyond-end")
 def test_to_a_point_in_time(spark: "SparkSession", tmp_path: Path) -> None:
     with Store.open(tmp_path / "store", background=False, clock=lambda: TIME) as store:
         for name in ("tide", "other"):
@@ -271,3 +271,25 @@ def test_what_crashes_of_kafka_have_left(tmp_path: Path) -> None:
         assert findings(work / "restored") == [], folder.name
         done += 1
     assert done > 100
+
+
+@pytest.mark.parametrize(
+    ("ending", "count", "how"),
+    [
+        (".log", 1, "local"),
+        ("/store", 1, "local"),
+        pytest.param(".log", 2, "spark", marks=pytest.mark.slow),
+        pytest.param("/store", 1, "spark", marks=pytest.mark.slow),
+    ],
+)
+def test_a_killed_restore_leaves_no_target_and_can_be_done_again(ending: str, count: int, how: str, tmp_path: Path) -> None:
+    make_topic(tmp_path / "backup", partitions=2, batches=80)
+    before = files_of(tmp_path / "backup")
+    kill_at("restore", tmp_path / "backup", tmp_path / "restored", ending=ending, count=count, how=how)
+    assert not (tmp_path / "restored").exists()
+    assert list(tmp_path.glob(".restored.tidelog-staging-*"))
+    restore_here(tmp_path / "backup", tmp_path / "restored")
+    assert files_of(tmp_path / "backup") == before
+    assert rows_of(tmp_path / "restored") == rows_of(tmp_path / "backup")
+    assert findings(tmp_path / "restored") == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["backup", "restored"]

@@ -29,14 +29,14 @@ def bytes_read() -> int:
     raise AssertionError("the system does not tell")
 
 
-def make_large(directory: Path) -> int:
+def make_large(directory: Path, topic: str = "large") -> int:
     """One partition with distinct keys, in two segments and the active one: its bytes."""
     chance = random.Random(1)
     config = SETTINGS | {"internal.segment.bytes": LARGE_BYTES // 2, "index.interval.bytes": 4096, "flush.messages": (1 << 63) - 1}
     value = chance.randbytes(8000)
     with Store.open(directory, background=False, clock=lambda: TIME) as store:
-        store.create_topic("large", 1, config)
-        log = store.log("large", 0)
+        store.create_topic(topic, 1, config)
+        log = store.log(topic, 0)
         for number in range(LARGE_BYTES // 64_000 + 20):
             rows = [(b"key-%d-%d" % (number, row), value, (), TIME) for row in range(8)]
             log.append(NewBatch(rows, settings=BatchSettings()).encode())

@@ -10,9 +10,11 @@ from tests.support.logs import TIME
 from tidelog import Time
 from tidelog.errors import InvalidConfigError, UnknownPastError, UnknownTopicError
 from tidelog.spark import jobs, latest_by_key, split_reading
+from tidelog.spark.jobs.history_job import plan_history
 from tidelog.spark.jobs.keyed_frame import rows_of
 from tidelog.spark.jobs.local_tasks import LocalTasks
 from tidelog.spark.jobs.table_job import DEFAULT_COLUMNS, plan_table
+from tidelog.spark.jobs.topic_plan import plan_topics
 from tidelog.store.store import Store
 
 if TYPE_CHECKING:
@@ -145,13 +147,35 @@ def test_a_compaction_since_the_plan_is_noticed(tmp_path: Path) -> None:
         list(rows_of(earlier[0], columns))
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({0: 3, 2: 3}, "names a partition that is not read: expected some of 0, 1, found 2"),
+        ({"tidal": {0: 3}}, "names a topic that is not read: expected some of tide, found 'tidal'"),
+        ({"tide": {7: 3}}, "names a partition that is not read: expected some of 0, 1, found 7"),
+    ],
+)
+def test_a_point_of_what_is_not_there_is_refused(given: Any, told: str, tmp_path: Path) -> None:
+    """Passed over, it would give the state of now for that of then."""
+    make_keyed(tmp_path, batches=3)
+    with pytest.raises(UnknownTopicError, match=f"as_of {told}"):
+        local_rows(tmp_path, as_of=given)
+    how: dict[str, Any] = {"keys": None, "allow_incomplete": False, "isolation": "committed", "piece_bytes": None}
+    with pytest.raises(UnknownTopicError, match=f"start {told}"):
+        plan_history(LocalTasks("history"), tmp_path, "tide", start=given, as_of=None, **how)
+    with pytest.raises(UnknownTopicError, match=f"end {told}"):
+        plan_topics(tmp_path, "tide", workers=1, end=given)
+
+
 def test_what_is_refused(spark: "SparkSession", tmp_path: Path) -> None:
     make_keyed(tmp_path, batches=3)
     with pytest.raises(UnknownTopicError):
         jobs.table(spark, tmp_path, "tidal")
     with pytest.raises(InvalidConfigError, match="some of key"):
         jobs.table(spark, tmp_path, "tide", columns=["keys"])
-    with pytest.raises(InvalidConfigError, match="is an offset, and there are 2 partitions"):
+    with pytest.raises(InvalidConfigError, match="as_of=3 is an offset, and there are 2 partitions"):
         jobs.table(spark, tmp_path, "tide", as_of=3)
+    with pytest.raises(InvalidConfigError, match=r"as_of: expected an offset, .* found -2"):
+        jobs.table(spark, tmp_path, "tide", as_of={0: -2})
     with pytest.raises(InvalidConfigError, match="an offset, offsets by partition"):
         jobs.table(spark, tmp_path, "tide", as_of="now")  # type: ignore[arg-type]

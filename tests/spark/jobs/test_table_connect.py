@@ -26,6 +26,7 @@ print(json.dumps(found), flush=True)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("connect_port")
 def test_table_history_export_and_ingest(tmp_path: Path) -> None:
     versions = make_keyed(tmp_path / "store")
     command = [sys.executable, "-c", SCRIPT, *(str(tmp_path / name) for name in ("store", "out", "into"))]

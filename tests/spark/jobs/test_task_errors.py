@@ -80,11 +80,10 @@ def test_without_such_a_line_spark_has_the_word() -> None:
     assert type(told("")) is JobFailedError  # the line of code with OSError in it is none of them
 
 
-def _is_full(task: Any, name: str) -> None:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"/data/{task}")
-
-
 def test_a_full_disk_of_an_executor(spark: "SparkSession") -> None:
+    def is_full(task: Any, name: str) -> None:  # in here, so that it goes to executors by value
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"/data/{task}")
+
     with pytest.raises(DiskFullError, match="/data/7") as raised:
-        SparkTasks(spark, "compact emails").run("hash keys", _is_full, [7])
+        SparkTasks(spark, "compact emails").run("hash keys", is_full, [7])
     assert "Traceback" not in str(raised.value)

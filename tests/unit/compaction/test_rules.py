@@ -11,7 +11,6 @@ from tidelog.compaction.rules import (
     BatchRule,
     LastRecord,
     keeps_legacy_tombstones,
-    keeps_record,
     keeps_tombstones,
     new_horizon_ms,
     records_to_keep,
@@ -82,7 +81,6 @@ def test_where_a_producer_left_off_stays(facts: BatchFacts, keeps: bool) -> None
 )
 def test_records(offset: int, key: bool, value: bool, found: int, stay: bool, keeps: bool) -> None:
     facts: dict[str, Any] = {"latest_offset": 40, "tombstones_stay": stay}
-    assert keeps_record(offset, has_key=key, has_value=value, found_offset=found, **facts) is keeps
     columns = records_to_keep(
         np.array([offset], np.int64),
         np.array([3 if key else -1], np.int32),

@@ -9,8 +9,9 @@ from weakref import WeakSet
 
 import pytest
 
+from tests.support.golden import GOLDEN
 from tests.support.job_topics import make_topic
-from tests.support.logs import TIME
+from tests.support.logs import TIME, a_batch
 from tidelog.config import LogConfig
 from tidelog.disk.disk import OS
 from tidelog.errors import DamagedLogError, LockedError
@@ -136,6 +137,31 @@ def test_damage_inside_of_a_log_is_refused(tmp_path: Path) -> None:
         reindex(directory, config=CONFIG)
     assert built(directory) == before
     path.write_bytes(data)
+
+
+def test_an_empty_log_has_no_snapshot(tmp_path: Path) -> None:
+    """A broker takes none at the offset where a log starts; one that is there may have what no batch tells any more."""
+    directory = tmp_path / "tide-0"
+    with Log.open(directory, config=CONFIG, clock=lambda: TIME):
+        pass
+    assert [path.name for path in directory.glob("*.snapshot")] == []
+    assert reindex(directory, config=CONFIG, now_ms=TIME).changed == ()
+    with Log.open(directory, config=CONFIG, clock=lambda: TIME) as log:
+        log.append(a_batch(3))
+        log.roll()
+        log.delete_records_before(3)
+    for path in directory.glob(f"{0:020}.*"):
+        path.unlink()
+    left = built(directory)
+    assert [name for name in left if name.endswith(".snapshot")] == [f"{3:020}.snapshot"]
+    assert reindex(directory, config=CONFIG, now_ms=TIME).changed == ()
+    assert built(directory) == left
+
+
+@pytest.mark.parametrize("name", ["emails-1", "profiles-1"])
+def test_a_brokers_empty_log_is_in_order(name: str, tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "broker" / "data", tmp_path / "data")
+    assert reindex(tmp_path / "data" / name, dry_run=True, now_ms=TIME).changed == ()
 
 
 def test_who_has_the_directory_is_told(tmp_path: Path) -> None:

@@ -104,3 +104,23 @@ def test_a_batch_that_the_settings_forbid_is_not_let_in_without_its_producer(tmp
         with pytest.raises(RefusedBatchError, match="takes no records without a key"):
             log.append_run([keyless], stamp=ProducerStamp(77, 3, 0))
         assert log.log_end_offset == 0
+
+
+def test_batches_of_more_than_a_mebibyte_and_in_many_runs(tmp_path: Path) -> None:
+    """The CRC is moved over so many bytes in several steps."""
+    config: dict[str, object] = {"max.message.bytes": 8 << 20}
+    plain, stamped, sequence = [], [], 7
+    for number, size in enumerate((5 << 20, 10, (1 << 20) - 40, 1 << 20, 2 << 20)):
+        rows = [(b"k%d" % number, bytes([65 + number]) * size, (), TIME + number)]
+        plain.append(NewBatch(rows).encode())
+        settings = BatchSettings(producer_id=77, producer_epoch=3, base_sequence=sequence, is_transactional=True)
+        stamped.append(NewBatch(rows, settings=settings).encode())
+        sequence += 1
+    with open_log(tmp_path / "one", config) as one, open_log(tmp_path / "two", config) as two:
+        one.append_run(b"".join(plain), stamp=ProducerStamp(77, 3, 7))
+        for batch in stamped:
+            two.append(batch)
+        assert files_of(one) == files_of(two)
+        assert one.producer_entry(77) == two.producer_entry(77)
+        for log in (one, two):
+            end_transaction(log)

@@ -13,6 +13,7 @@ from tidelog.log.producers import (
     ProducerBatch,
     ProducerEntry,
     appended,
+    appended_behind,
     decremented,
     find_duplicate,
     incremented,
@@ -67,6 +68,20 @@ def test_after_the_last_sequence_number_comes_zero() -> None:
     for wrong in (1, LAST):
         with pytest.raises(OutOfOrderSequenceError, match="expected sequence number 0, found"):
             after(batch(wrong), entry=entry)
+
+
+@pytest.mark.parametrize("known", [1, 3, 5, 7])
+def test_many_batches_that_go_on_are_those_batches_one_by_one(known: int) -> None:
+    counts = (3, 1, 7, 2, 5, 4, 6)
+    batches, sequence, offset = [], LAST - 20, 10
+    for number, count in enumerate(counts * 2):
+        batches.append(batch(sequence, count, offset=offset, time=TIME - 9 * (number % 2), is_transactional=True))
+        sequence, offset = incremented(sequence, count), offset + count
+    entry = after(*batches[:known])
+    rest = [BatchMetadata(b.last_sequence, b.last_offset, b.last_offset - b.first_offset, b.max_timestamp_ms) for b in batches[known:]]
+    one_by_one = [after(*batches[: number + 1]) for number in range(known, len(batches))]
+    assert list(appended_behind(entry, rest)) == one_by_one
+    assert list(appended_behind(entry, [])) == []
 
 
 @pytest.mark.parametrize("sequence", [0, 1, 41, LAST])

@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.batches import message
 from tests.support.logs import TIME, FakeClock, check_log, follower_batches, numbered, open_log
+from tidelog.log.log import Log
 from tidelog.log.roll import MAX_RELATIVE_OFFSET, RollLimits, RollReason, SegmentAge, draw_jitter, headroom, roll_reason
+from tidelog.record import NewBatch
 
 LIMITS = RollLimits(segment_bytes=1000, max_segment_ms=500)
 PLAIN: dict[str, Any] = {
@@ -211,3 +214,13 @@ def test_within_the_headroom_nothing_is_rolled(
     assert not rolls(*most)
     for which in range(3):  # one more of anything is too much
         assert rolls(*(bound + (place == which) for place, bound in enumerate(most)))
+
+
+def test_a_short_message_of_old_tells_the_age_of_its_segment_when_it_is_opened_again(tmp_path: Path) -> None:
+    """One of format v1 may be shorter than the header of a batch: its segment had no first timestamp, and was not rolled."""
+    path = tmp_path / "tide-0"
+    with Log.open(path, config={"segment.ms": 50}) as log:
+        log.append_as_follower(message(0, b"key-0", None))
+    with Log.open(path, config={"segment.ms": 50}) as log:
+        log.append(NewBatch([(b"k", b"v", (), TIME + 1000)]).encode())
+        assert [segment.base_offset for segment in log.segments] == [0, 1]

@@ -197,6 +197,29 @@ def test_a_writer(tmp_path: Path) -> None:
     run(test)
 
 
+@pytest.mark.parametrize("error", [ZeroDivisionError, asyncio.CancelledError])
+def test_what_ends_a_writers_block_is_told_whatever_closing_it_says(tmp_path: Path, error: type[BaseException]) -> None:
+    """As without asyncio: a task that was cancelled came to its end with the error of a record instead."""
+
+    async def test() -> None:
+        async with await aio.open(tmp_path / "store") as store:
+            topic = await store.create_topic("tide")
+            handles = []
+
+            async def work() -> None:
+                async with topic.writer(linger_ms=60_000) as writer:
+                    handles.append(await writer.append(b"v"))
+                    await store.delete_topic("tide")
+                    raise error
+
+            with pytest.raises(error):
+                await work()
+            with pytest.raises(UnknownTopicError):
+                await handles[0]
+
+    run(test)
+
+
 def test_a_writer_whose_buffer_is_full_waits_in_the_loop(tmp_path: Path) -> None:
     async def test() -> None:
         async with a_topic(tmp_path, 1) as topic, ticking(2):

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from io import BytesIO
 from pathlib import Path
 from uuid import UUID
@@ -16,7 +16,7 @@ from tidelog.disk.disk import OS
 from tidelog.disk.partition_metadata import format_topic_id
 from tidelog.errors import CorruptFileError, LogNotFoundError
 from tidelog.record import encode_batches
-from tidelog.store.cluster_metadata import DescribedTopic, read_cluster_metadata, topics_of
+from tidelog.store.cluster_metadata import DescribedTopic, TopicChanges, read_cluster_metadata
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "broker"
 ONE, TWO = UUID(int=2**100 + 1), UUID(int=2**99 + 2)
@@ -28,6 +28,14 @@ def described(path: Path) -> dict[str, dict[str, object]]:
         name: {"topic_id": format_topic_id(topic.topic_id), "partitions": topic.partitions, "config": topic.config}
         for name, topic in found.items()
     }
+
+
+def topics_of(values: Iterable[bytes]) -> dict[str, DescribedTopic]:
+    """What is left of all changes to topics, in their order."""
+    changes = TopicChanges()
+    for value in values:
+        changes.take(value)
+    return changes.topics()
 
 
 def test_a_real_broker() -> None:

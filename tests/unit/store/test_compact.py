@@ -220,6 +220,23 @@ def test_a_pass_under_way_is_waited_for(tmp_path: Path, monkeypatch: pytest.Monk
         assert one.why == "the 2 records that are not clean yet are in the active segment; roll=True"
 
 
+def test_who_appends_faster_than_passes_are_made_does_not_keep_it_going(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_store(tmp_path / "store", FakeClock()) as store:
+        log = topic_with(store, "aaaa")
+        appended = 0
+
+        def append(_: Log) -> None:
+            nonlocal appended
+            appended += 1
+            assert appended < 10, "for ever"
+            put(log, *pairs("bb"))
+
+        before_each_pass(monkeypatch, append)
+        [one] = store.compact("table").compacted
+        assert (len(one.passes), appended) == (1, 1)
+        assert store.compact("table").records_removed == 2, "what came meanwhile is the next one's"
+
+
 def test_no_more_passes_at_a_time_than_there_is_memory_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_store(tmp_path / "store", FakeClock()) as store:
         topic_with(store, "aaaa", "one")

@@ -176,7 +176,7 @@ _BAD: list[tuple[Any, type[TidelogError], str]] = [
     ((b"k", b"v", (), TIME + 3_600_001), InvalidTimestampError, "record 40000 "),
     ((b"k",), InvalidRecordTypeError, "record 40000"),
     (5, InvalidRecordTypeError, "record 40000"),
-    ((b"k", bytes(20_000)), MessageTooLargeError, "max.message.bytes"),
+    ((b"k", bytes(20_000)), MessageTooLargeError, "max.message.bytes.* record 40000 "),
     ((None, b"no key"), RefusedBatchError, "record 40000 "),
 ]
 
@@ -222,6 +222,23 @@ def test_tables_that_are_no_records(store: Store, column: dict[str, Any], kind: 
 def test_what_is_no_records_at_all(store: Store, nonsense: Any) -> None:
     with pytest.raises(InvalidRecordTypeError):
         store.create_topic("emails").append_many(nonsense)
+
+
+def test_what_the_iterator_itself_raises_tells_what_is_durable(store: Store) -> None:
+    """What was written before it was neither counted nor waited for: readers did not see it until somebody else appended."""
+
+    def rows() -> Iterator[tuple[bytes, bytes]]:
+        yield from numbers(40_000)
+        raise ConnectionError("the source is gone")
+
+    topic = store.create_topic("emails", 2)
+    with pytest.raises(ConnectionError, match="the source is gone") as caught:
+        topic.append_many(rows())
+    durable = caught.value.durable  # type: ignore[attr-defined]
+    assert 0 < durable.records < 40_000
+    assert end_offsets(topic) == [durable.partitions[0].records, durable.partitions[1].records]
+    assert [topic.log(number).flushed_end for number in (0, 1)] == end_offsets(topic)
+    assert len(list(topic.read())) == durable.records
 
 
 def test_an_iterator_is_checked_chunk_by_chunk(store: Store) -> None:

@@ -1,5 +1,6 @@
 """Stores that are only read: whoever's they are, nothing is changed, and what can be read is read."""
 
+import gc
 import json
 import shutil
 import subprocess
@@ -329,6 +330,23 @@ def test_dropped_without_being_closed(ours: tuple[Path, TopicModel]) -> None:
     store.log("tide", 0)
     with pytest.warns(ResourceWarning, match="was dropped without being closed") as caught:
         del store
+    assert len(caught) == 1
+
+
+def test_what_is_being_read_outlives_a_dropped_store(ours: tuple[Path, TopicModel]) -> None:
+    """`for record in tidelog.open(path, "r").topic("emails").read()` ended with an error about a log that was closed."""
+    path, model = ours
+    store = open_reader(path)
+    topic = store.topic("tide")
+    log, records, tables = topic.log(0), topic.read(), topic.arrow(columns=["value"])
+    with pytest.warns(ResourceWarning, match="was dropped without being closed") as caught:
+        del store, topic
+    assert sum(1 for _ in records) == sum(table.num_rows for table in tables) == len(model.committed(0)) + len(model.committed(1))
+    assert not log.is_closed
+    state = log._state
+    del records, tables, log
+    gc.collect()
+    assert state.is_closed
     assert len(caught) == 1
 
 

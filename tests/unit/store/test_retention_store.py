@@ -94,6 +94,39 @@ def test_records_of_2020_stay_in_a_topic_that_nobody_has_set(tmp_path: Path) -> 
         assert (setting.value, setting.source) == ("-1", "tidelog")
 
 
+@pytest.mark.parametrize("given", [{"log.retention.ms": -1}, {"log.retention.hours": 20 * 365 * 24}])
+def test_kafkas_seven_days_are_nobodys_word_where_the_store_had_a_retention_once(tmp_path: Path, given: Mapping[str, object]) -> None:
+    """What a store is opened with is not kept: without it the next opening deleted what was a week old, though nobody had asked for it."""
+    clock = FakeClock()
+    with open_store(tmp_path / "store", clock, config=given) as store:
+        log = store.create_topic("diary", config={"internal.segment.bytes": SEGMENT_BYTES}).log(0)
+        fill(log, [clock() - 30 * DAY_MS] * 10)
+        assert store.retain().deleted == ()
+    with open_store(tmp_path / "store", clock) as store:
+        assert store.retain().deleted == ()
+        assert not any(segment.goes_by for segment in store.explain().partitions[0].segments)
+        [setting] = [one for one in store.topic("diary").describe().settings if one.name == "retention.ms"]
+        assert (setting.value, setting.source) == ("-1", "tidelog")
+        [now] = store.what_if("diary", [{}]).rows
+        assert now.segments == 0
+    with tidelog.open(tmp_path / "store", "r", clock=clock) as copy:
+        assert not any(segment.goes_by for segment in copy.explain().partitions[0].segments)
+    with open_store(tmp_path / "store", clock, config={"log.retention.hours": 24}) as store:
+        assert store.retain().records == 10
+
+
+def test_a_retention_that_is_taken_back_is_as_if_never_given(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with open_store(tmp_path / "store", clock) as store:
+        topic = store.create_topic("diary", config={"internal.segment.bytes": SEGMENT_BYTES, "retention.ms": 60 * DAY_MS})
+        fill(topic.log(0), [clock() - 30 * DAY_MS] * 10)
+        topic.alter(reset=["retention.ms"])
+        assert store.retain().deleted == ()
+        assert topic.log(0).config.retention_ms == -1
+        topic.alter({"retention.ms": 7 * DAY_MS})
+        assert store.retain().records == 10
+
+
 def test_what_went_is_told_by_rule_and_partition(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     clock = FakeClock()
     with open_store(tmp_path / "store", clock) as store:
@@ -271,6 +304,10 @@ def test_what_is_wrong_with_a_policy_is_told_and_stops_nothing_else(tmp_path: Pa
 def test_what_is_no_policy_is_refused_before_anything_is_touched(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfigError, match="not a policy of retention"):
         tidelog.open(tmp_path / "store", policies=["time"])  # type: ignore[list-item]
+    with pytest.raises(InvalidConfigError, match="not a policy of retention"):  # the class, and every round would have failed
+        tidelog.open(tmp_path / "store", policies=[FreeSpaceFloor])  # type: ignore[list-item]
+    with pytest.raises(InvalidConfigError, match="a list of them"):
+        tidelog.open(tmp_path / "store", policies=FreeSpaceFloor(1))  # type: ignore[call-overload]
     assert not (tmp_path / "store").exists()
     with pytest.raises(InvalidConfigError, match="floor"):
         FreeSpaceFloor(-1)

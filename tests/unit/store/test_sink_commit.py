@@ -13,6 +13,7 @@ from tests.support.logs import TIME, FakeClock
 from tests.support.small_stores import QUIET, SMALL, open_store, state_of
 from tests.support.staged import Rows, a_commit, stage
 from tests.support.transactions import committed
+from tests.support.verified import assert_verified
 from tidelog.disk.disk import Disk
 from tidelog.disk.file_pool import FilePool
 from tidelog.disk.names import CLEAN_SHUTDOWN, TopicPartition
@@ -29,6 +30,7 @@ from tidelog.errors import (
 from tidelog.record.batch import RecordBatch
 from tidelog.store import sink_commit
 from tidelog.store.sink_commit import NewTopics, SinkCommit, SinkCommitted, commit_staged
+from tidelog.store.staged_batches import StagedFile
 from tidelog.store.transactions import upkeep
 from tidelog.store.transactions.ledger import LedgerEntry, last_commit
 
@@ -369,3 +371,66 @@ def test_appends_go_by_several_threads(tmp_path: Path, data: Path, monkeypatch: 
     with tidelog.open(data, "r") as store:
         for partition, values in rows.items():
             assert [record.value for record in store.topic("wide").read(partition=partition.partition)] == list(values) * 4
+
+
+def own_files(tmp_path: Path, data: Path, rows: Rows, name: str = "own") -> list[StagedFile]:
+    """A file for each partition, as tasks with many rows make them."""
+    return [stage(tmp_path / f"{name}-{place}", data, {partition: rows[partition]}) for place, partition in enumerate(rows)]
+
+
+def segments_of(data: Path, partition: TopicPartition) -> list[int]:
+    return sorted(int(path.stem) for path in (data / str(partition)).glob("*.log"))
+
+
+@pytest.fixture
+def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sink_commit, "LEAST_SEGMENT_BYTES", 1)
+
+
+@pytest.mark.usefixtures("small_segments")
+def test_files_of_one_partition_become_segments(tmp_path: Path, data: Path) -> None:
+    """Those of several tasks in their order, and between them what several partitions share, which is copied."""
+    first, second = own_files(tmp_path, data, FIRST, "first"), own_files(tmp_path, data, SECOND, "second")
+    shared = stage(tmp_path / "shared", data, {A0: [b"s:1"], B0: [b"s:1"]})
+    inodes = {(tmp_path / f"first-{place}").stat().st_ino for place in range(len(FIRST))}
+    done = commit(data, a_commit(*first, shared, *second))
+    assert done.records == 9
+    assert found_in(data) == {"a": [b"x:1", b"y:1", b"s:1", b"x:2", b"z:1"], "b": [b"x:1", b"s:1", b"x:2", b"w:2"]}
+    assert segments_of(data, A0) == [0, 3]
+    assert {(data / str(partition) / f"{0:020d}.log").stat().st_ino for partition in FIRST} == inodes
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(("first", "second"))] == []
+    assert commit(data, a_commit(stage(tmp_path / "next", data, SECOND), batch_id=1)).records == 3
+    for partition in FIRST:
+        assert_verified(data / str(partition))
+
+
+@pytest.mark.usefixtures("small_segments")
+def test_a_log_that_does_not_take_a_file_has_its_batches_appended(tmp_path: Path, data: Path) -> None:
+    with open_store(data) as store:
+        store.topic("a").alter({"compression.type": "gzip"})
+    commit(data, a_commit(*own_files(tmp_path, data, FIRST)))
+    assert found_in(data) == {"a": [b"x:1", b"y:1", b"z:1"], "b": [b"x:1"]}
+    assert (tmp_path / "own-0").exists()
+    assert not (tmp_path / "own-2").exists()
+
+
+@pytest.mark.usefixtures("small_segments")
+@pytest.mark.parametrize("codec", ["producer", "gzip"])
+def test_a_file_that_is_another_than_its_task_has_written_leaves_nothing(tmp_path: Path, data: Path, codec: str) -> None:
+    """Whether it becomes a segment or, in another codec than the topic's, is appended batch by batch."""
+    with open_store(data) as store:
+        store.topic("a").alter({"compression.type": codec})
+    files = own_files(tmp_path, data, FIRST)
+    more = StagedFile.of(files[0].path, files[0].topics, [(0, 0, files[0].size_bytes, files[0].count + 1)])
+    with pytest.raises(StagingError, match="other records than its task has written"):
+        commit(data, a_commit(more, *files[1:]))
+    assert found_in(data) == {"a": [], "b": []}
+    damaged = own_files(tmp_path, data, FIRST, "damaged")
+    content = bytearray(Path(damaged[0].path).read_bytes())
+    content[-1] ^= 1
+    Path(damaged[0].path).write_bytes(content)
+    with pytest.raises(TidelogError, match="damaged-0"):
+        commit(data, a_commit(*damaged))
+    assert found_in(data) == {"a": [], "b": []}
+    commit(data, a_commit(*own_files(tmp_path, data, FIRST, "good")))
+    assert found_in(data) == {"a": [b"x:1", b"y:1", b"z:1"], "b": [b"x:1"]}

@@ -101,13 +101,13 @@ def test_the_table_is_the_callers(one: TopicModel) -> None:
 
 def test_what_is_refused(store: Store) -> None:
     topic = store.create_topic("tide", 2)
-    with pytest.raises(ValueError, match="is an offset, and the topic has 2 partitions"):
+    with pytest.raises(ValueError, match=r"as_of=3 is an offset, and the topic has 2 partitions.*as_of=\{partition: offset\}"):
         topic.table(as_of=3)
     with pytest.raises(ValueError, match="has no time zone"):
         topic.table(as_of=datetime(2026, 1, 1))
     with pytest.raises(TypeError, match="as_of is an offset"):
         topic.table(as_of="now")  # type: ignore[arg-type]
-    with pytest.raises(UnknownTopicError):
+    with pytest.raises(UnknownTopicError, match="as_of names a partition"):
         topic.table(as_of={2: 0})
 
 

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidelog.disk.names import MAX_LENGTH, check_name
 from tidelog.disk.partition_metadata import format_topic_id
 from tidelog.errors import InvalidTopicError
 from tidelog.store import topic_names
-from tidelog.store.topic_names import MAX_LENGTH, check_name, check_new_name, check_topic_id, new_topic_id
+from tidelog.store.topic_names import check_new_name, check_topic_id, new_topic_id
 
 
 @pytest.mark.parametrize("name", ["a", "a.b", "a_b", "a-b", "A9", "...", "__consumer_offsets", "-", "a-0", "x" * MAX_LENGTH])

@@ -194,6 +194,21 @@ class TestCreate:
             assert store.create_topic("a", 2, exist_ok=True).log(1).append(a_batch()).last_offset == 0
         assert not file_of(tmp_path).topics["a"].is_incomplete
 
+    @pytest.mark.parametrize(("partitions", "is_the_same"), [(2, True), (3, False)])
+    def test_a_creation_that_was_left_is_finished_by_asking_again(self, tmp_path: Path, partitions: int, is_the_same: bool) -> None:
+        """On a full disk not even the undoing could be written; with room again, the next try was told that the topic was there already."""
+        disk = FaultyDisk()
+        with open_store(tmp_path, disk=disk) as store:
+            disk.run(1, lambda: disk.fail(1, until_healed=True), kind="make_directory")
+            with pytest.raises(StorageError):
+                store.create_topic("a", 2)
+            disk.heal()
+            if is_the_same:
+                assert store.create_topic("a", partitions).log(1).append(a_batch()).last_offset == 0
+            with pytest.raises(TopicExistsError):
+                store.create_topic("a", partitions)
+        assert not file_of(tmp_path).topics["a"].is_incomplete
+
 
 class TestDescribe:
     def test_our_own_defaults_are_marked(self, tmp_path: Path) -> None:

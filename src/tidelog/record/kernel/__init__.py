@@ -37,6 +37,7 @@ MODULES = (
     "assign",
     "plain_batch",
     "single_batch",
+    "stamping",
     "gathering",
     "indexing",
     "compact",

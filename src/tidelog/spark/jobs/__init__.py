@@ -77,9 +77,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        found = getattr(import_module(f"{__name__}.{_MODULES[name]}_job"), name)
-        globals()[name] = found
-        return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # a type checker that sees it takes every name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            found = getattr(import_module(f"{__name__}.{_MODULES[name]}_job"), name)
+            globals()[name] = found
+            return found
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

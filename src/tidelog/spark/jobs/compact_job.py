@@ -24,6 +24,7 @@ from tidelog.spark.jobs.details import details_frame
 from tidelog.spark.jobs.running import SparkTasks, fair_share, staged, task_bytes_for, workers_of
 from tidelog.spark.jobs.topic_plan import topic_names
 from tidelog.store.compacting_in_parts import PartSizes, compact_in_parts
+from tidelog.store.finishing import finish_commits
 from tidelog.store.loading import Adopt, Paths
 from tidelog.store.read_only_store import ReadOnlyStore
 from tidelog.store.store import Store
@@ -106,6 +107,8 @@ def compact(
     only = chosen_logs(directory, names)
     opened = Store.open(directory, config=config, clock=clock, adopt=adopt, lock_timeout_s=lock_timeout_s, background=False, only=only)
     with opened as store:
+        if staging is not None:  # the store knows of what lies beside it only
+            finish_commits(store._state, within=staging)
         total = bytes_to_compact(store, names)
         task_bytes = piece_bytes or task_bytes_for(total, workers_of(spark))
         with staged(store.paths[0], within=staging) as made:
@@ -120,11 +123,12 @@ def compact(
 
 
 def chosen_logs(directory: Paths, names: Sequence[str] | None) -> list[TopicPartition] | None:
-    """The logs that have to be opened, which takes its time where there are thousands; None: all."""
-    if names is None:
-        return None
+    """The logs that have to be opened, which takes its time where there are thousands; None: all.
+
+    What is not there is refused, where an owner would make a store of it.
+    """
     with ReadOnlyStore.open(directory) as store:
-        return choose_partitions(store, names, internal=True)
+        return None if names is None else choose_partitions(store, names, internal=True)
 
 
 def bytes_to_compact(store: Store, names: Sequence[str] | None) -> int:

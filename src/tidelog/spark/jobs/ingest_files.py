@@ -8,6 +8,8 @@ import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from glob import glob
+from io import TextIOWrapper
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,15 +23,26 @@ _ROWS = 8192
 _NOT_DATA = ("_", ".")
 _NUMBERS = ("long", "double")
 
+OnRead = Callable[[float], None]
+"""Told of each file how much more of its bytes was read."""
 Kind = str | tuple[str, Any]
 """Of JSON: null, boolean, long, double, string, ("array", kind) or ("struct", {name: kind})."""
 
 
-def read_rows(paths: Sequence[str], form: str) -> "Iterator[pa.RecordBatch]":
-    """The rows of files, and of those in directories, in the order of their names."""
+def read_rows(paths: Sequence[str], form: str, on_read: Callable[[int, int], None] | None = None) -> "Iterator[pa.RecordBatch]":
+    """The rows of files, and of those in directories, in the order of their names.
+
+    `on_read` is told how many bytes of the files were read since it was told last, and how many are to be read in all.
+    """
     files = [file for path in paths for file in _files(path)]
+    total_bytes = sum(file.stat().st_size for file in files) * (2 if form == "json" else 1)
+
+    def tell(size_bytes: float) -> None:
+        if on_read is not None:
+            on_read(int(size_bytes), total_bytes)
+
     first: pa.Schema | None = None
-    for batch in _told(_READERS[form](files), form):
+    for batch in _told(_READERS[form](files, tell), form):
         if first is None:
             first = batch.schema
         elif batch.schema != first:
@@ -67,24 +80,29 @@ def _in_folder(folder: Path) -> list[Path]:
     return files
 
 
-def _parquet(files: Sequence[Path]) -> "Iterator[pa.RecordBatch]":
+def _parquet(files: Sequence[Path], tell: OnRead) -> "Iterator[pa.RecordBatch]":
     import pyarrow.parquet as pq
 
     for file in files:
         with pq.ParquetFile(file) as opened:
-            yield from opened.iter_batches(_ROWS)
+            row_bytes = file.stat().st_size / max(1, opened.metadata.num_rows)
+            for batch in opened.iter_batches(_ROWS):
+                tell(batch.num_rows * row_bytes)
+                yield batch
 
 
-def _orc(files: Sequence[Path]) -> "Iterator[pa.RecordBatch]":
+def _orc(files: Sequence[Path], tell: OnRead) -> "Iterator[pa.RecordBatch]":
     from pyarrow import orc
 
     for file in files:
         opened = orc.ORCFile(file)
         for stripe in range(opened.nstripes):
-            yield opened.read_stripe(stripe)
+            batch = opened.read_stripe(stripe)
+            tell(file.stat().st_size / opened.nstripes)
+            yield batch
 
 
-def _csv(files: Sequence[Path]) -> "Iterator[pa.RecordBatch]":
+def _csv(files: Sequence[Path], tell: OnRead) -> "Iterator[pa.RecordBatch]":
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
@@ -96,33 +114,38 @@ def _csv(files: Sequence[Path]) -> "Iterator[pa.RecordBatch]":
         if len({name.lower() for name in names}) < len(names):
             raise InvalidRecordTypeError("two columns have one name", path=str(file), expected="each once", found=", ".join(names))
         text = arrow_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True)
-        yield from arrow_csv.open_csv(file, parse_options=arrow_csv.ParseOptions(escape_char="\\"), convert_options=text)
+        with pa.OSFile(str(file)) as source:
+            position = 0
+            for batch in arrow_csv.open_csv(source, parse_options=arrow_csv.ParseOptions(escape_char="\\"), convert_options=text):
+                last, position = position, source.tell()
+                tell(position - last)
+                yield batch
 
 
-def _text(files: Sequence[Path]) -> "Iterator[pa.RecordBatch]":
+def _text(files: Sequence[Path], tell: OnRead) -> "Iterator[pa.RecordBatch]":
     import pyarrow as pa
 
-    for _, lines in _line_chunks(files):
+    for _, lines in _line_chunks(files, tell):
         yield pa.RecordBatch.from_arrays([pa.array([line for _, line in lines], pa.string())], ["value"])
 
 
-def _json(files: Sequence[Path]) -> "Iterator[pa.RecordBatch]":
+def _json(files: Sequence[Path], tell: OnRead) -> "Iterator[pa.RecordBatch]":
     """Read twice: which types the columns have is known when all rows were seen."""
     import pyarrow as pa
 
     kinds: dict[str, Kind] = {}
-    for rows in _objects(files):
+    for rows in _objects(files, tell):
         for row in rows:
             for name, value in row.items():
                 kinds[name] = merged(kinds.get(name, "null"), kind_of(value))
     schema = pa.schema([pa.field(name, _arrow(kind)) for name, kind in sorted(kinds.items())])
-    for rows in _objects(files):
+    for rows in _objects(files, tell):
         arrays = [pa.array([_as_kind(row.get(name), kinds[name]) for row in rows], schema.field(name).type) for name in schema.names]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _objects(files: Sequence[Path]) -> Iterator[list[dict[str, Any]]]:
-    for file, lines in _line_chunks(files):
+def _objects(files: Sequence[Path], tell: OnRead) -> Iterator[list[dict[str, Any]]]:
+    for file, lines in _line_chunks(files, tell):
         rows = []
         for number, line in lines:
             if not line.strip():
@@ -138,18 +161,16 @@ def _objects(files: Sequence[Path]) -> Iterator[list[dict[str, Any]]]:
             yield rows
 
 
-def _line_chunks(files: Sequence[Path]) -> Iterator[tuple[Path, list[tuple[int, str]]]]:
+def _line_chunks(files: Sequence[Path], tell: OnRead) -> Iterator[tuple[Path, list[tuple[int, str]]]]:
     """Some thousand lines at a time, with their numbers."""
     for file in files:
-        lines: list[tuple[int, str]] = []
-        with file.open(encoding="utf-8") as opened:
-            for number, line in enumerate(opened, 1):
-                lines.append((number, line.removesuffix("\n")))
-                if len(lines) == _ROWS:
-                    yield file, lines
-                    lines = []
-        if lines:
-            yield file, lines
+        with file.open("rb") as opened, TextIOWrapper(opened, encoding="utf-8") as text:
+            numbered = enumerate(text, 1)
+            position = 0
+            while lines := [(number, line.removesuffix("\n")) for number, line in islice(numbered, _ROWS)]:
+                last, position = position, opened.tell()
+                tell(position - last)
+                yield file, lines
 
 
 def kind_of(value: Any) -> Kind:
@@ -214,7 +235,7 @@ class _Written(float):
         self.text = text
 
 
-_READERS: Mapping[str, "Callable[[Sequence[Path]], Iterator[pa.RecordBatch]]"] = {
+_READERS: Mapping[str, "Callable[[Sequence[Path], OnRead], Iterator[pa.RecordBatch]]"] = {
     "parquet": _parquet,
     "orc": _orc,
     "csv": _csv,

@@ -6,19 +6,22 @@ nothing twice.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, cast
 
+from tidelog.disk.disk import OS
 from tidelog.errors import InvalidConfigError
-from tidelog.record.kernel.clock import wall_clock
+from tidelog.spark.catalog import resolve_directories
+from tidelog.spark.commit_report import read_report
 from tidelog.spark.jobs.details import details_frame
-from tidelog.spark.jobs.ingest_outcome import Ingested, ends_of, grown_since, is_repetition, ledger_entry, may_be_there
-from tidelog.spark.jobs.running import context_of
+from tidelog.spark.jobs.ingest_outcome import AppendedRange, Ingested, may_be_there, no_report
+from tidelog.spark.jobs.progress import progress_of
+from tidelog.spark.jobs.running import context_of, named, staged
 from tidelog.spark.jobs.task_errors import typed_error
+from tidelog.store.staging import check_place
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -67,6 +70,7 @@ def ingest(
     compression: str | None = None,
     lock_timeout_s: float = 30,
     dry_run: bool = False,
+    progress: bool | None = None,
 ) -> IngestResult:
     """Append rows to a topic, or to the topics that `topic_column` names; those that are missing are made, unless not `create`.
 
@@ -84,22 +88,28 @@ def ingest(
     given = {"key": key, "headers": headers, "timestamp": timestamp, "partition": partition, "topic": topic_column}
     rows = records_of(frame, value, given, has_topic=topic is not None)
     columns = tuple((one.name, one.dataType.simpleString()) for one in rows.schema.fields)
-    stages = (("write", _tasks_of(spark, rows)),)
+    tasks = _tasks_of(spark, rows)
+    stages = (("write", tasks),)
     if dry_run:
         return IngestResult(path, topic, True, columns, 0, (), stages, False, details_frame(spark, [], _SCHEMA))
     new_topics = (partitions, config or {}) if create else None
     chosen = sink_options(topic, new_topics, transactional_id, batch_id, compression, lock_timeout_s)
-    started_ms, before, known = wall_clock(), ends_of(path), ledger_entry(path, transactional_id)
     counted = Observation("tidelog ingest")
     described = f"tidelog ingest into {topic or path}"
-    try:
-        with _described(spark, described):
-            observed = rows.observe(counted, F.count(F.lit(1)).alias("records"))
-            observed.write.format("tidelog").mode("append").options(**chosen).save(path)
-    except Exception as error:
-        raise may_be_there(typed_error(error, described), transactional_id) from error
-    was_there = is_repetition(known, ledger_entry(path, transactional_id), started_ms)
-    ranges = () if was_there else grown_since(before, path, topic)
+    home = resolve_directories(path)[0]  # the sink takes several, and URIs
+    check_place(home, None)
+    with staged(home) as made:
+        chosen["commitReport"] = made.file("committed.json")
+        try:
+            with named(spark, described) as watched, progress_of(described, watched, tasks, asked=progress):
+                observed = rows.observe(counted, F.count(F.lit(1)).alias("records"))
+                observed.write.format("tidelog").mode("append").options(**chosen).save(path)
+        except Exception as error:
+            raise may_be_there(typed_error(error, described), transactional_id) from error
+        report = read_report(OS, chosen["commitReport"])
+    if report is None:
+        raise no_report(described, transactional_id)
+    was_there, ranges = report[0], tuple(AppendedRange(*one) for one in report[1])
     details = details_frame(spark, [(*one.partition, one.start_offset, one.end_offset) for one in ranges], _SCHEMA)
     return IngestResult(path, topic, False, columns, int(counted.get["records"]), ranges, stages, was_there, details)
 
@@ -191,18 +201,3 @@ def _column(expression: "Expression") -> Any:
 def _tasks_of(spark: "SparkSession", rows: "DataFrame") -> int:
     """How many tasks it takes; -1 where Spark does not say."""
     return int(rows.rdd.getNumPartitions()) if context_of(spark) is not None else -1
-
-
-@contextmanager
-def _described(spark: "SparkSession", text: str) -> Iterator[None]:
-    """Show what Spark's jobs are about while it lasts."""
-    context = context_of(spark)
-    if context is None:
-        yield
-        return
-    before = context.getLocalProperty("spark.job.description")
-    context.setLocalProperty("spark.job.description", text)
-    try:
-        yield
-    finally:
-        context.setLocalProperty("spark.job.description", before)  # type: ignore[arg-type]

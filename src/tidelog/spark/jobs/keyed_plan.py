@@ -14,7 +14,7 @@ from tidelog.errors import InvalidConfigError, UnknownPastError
 from tidelog.log.positions import LATEST, Time, epoch_ms
 from tidelog.spark.catalog import SourcePartition
 from tidelog.spark.jobs.local_tasks import Tasks
-from tidelog.spark.jobs.topic_plan import Directory, Positions, TopicPlan, directory_path, plan_topics, position_in
+from tidelog.spark.jobs.topic_plan import Directory, Positions, TopicPlan, check_named, directory_path, plan_topics, position_in
 from tidelog.spark.jobs.unchanged_segments import Guard, SegmentSeen, seen_segments
 from tidelog.spark.splits import Split
 from tidelog.store.known_points import KnownFrom
@@ -83,11 +83,13 @@ def plan_keyed(
     Of a log that somebody writes to a segment may go before it was looked at: then all is planned once more.
     """
     timestamp_ms = time_of(until)
-    end = LATEST if until is None or timestamp_ms is not None else behind(until)
+    as_of = None if timestamp_ms is not None else until
+    if as_of is not None:
+        check_offsets(as_of, "as_of")
     for _ in range(_MAX_PLANS):
         looked = _Looks(piece_bytes or GAP_PIECE_BYTES, needs_past=needs_past)
         plan = plan_topics(
-            directory, topics, workers=tasks.workers, end=end, isolation=isolation, piece_bytes=piece_bytes, look=looked.look
+            directory, topics, workers=tasks.workers, as_of=as_of, isolation=isolation, piece_bytes=piece_bytes, look=looked.look
         )
         known = _known(tasks, looked.outlines)
         if known is not None:
@@ -124,6 +126,7 @@ class _Looks:
 
 def offsets_in(plan: TopicPlan, given: Positions, what: str) -> dict[TopicPartition, int]:
     """The offsets that are given for the partitions of a plan."""
+    check_named(given, [one.source for one in plan.partitions], what)
     found = {}
     for one in plan.partitions:
         position = position_in(given, one.source, len(plan.partitions), LATEST, what)
@@ -137,13 +140,6 @@ def time_of(given: "Positions | None") -> int | None:
     return epoch_ms(given) if isinstance(given, (Time, datetime)) else None
 
 
-def behind(given: Positions) -> Positions:
-    """Offsets that count themselves, as ends that do not."""
-    if isinstance(given, Mapping):
-        return {name: behind(own) for name, own in given.items()}  # type: ignore[return-value]
-    return max(0, check_offset(given, "as_of") + 1)
-
-
 def check_offsets(given: Positions, what: str) -> None:
     """Raise unless all that is given are offsets: what is none would be passed over, and more be told than was asked for."""
     for own in given.values() if isinstance(given, Mapping) else [given]:
@@ -154,8 +150,8 @@ def check_offsets(given: Positions, what: str) -> None:
 
 
 def check_offset(given: object, what: str) -> int:
-    """An offset of a partition."""
-    if isinstance(given, bool) or not isinstance(given, int):
+    """An offset of a partition; -1 is before the first."""
+    if isinstance(given, bool) or not isinstance(given, int) or given < -1:
         expected = "an offset, offsets by partition, or one Time or datetime for all partitions"
         raise InvalidConfigError(what, expected=expected, found=repr(given))
     return given

@@ -4,7 +4,7 @@ So what is appended, and what a run that is made again finds in the ledger, is t
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -42,11 +42,12 @@ def ingest_here(
     compression: str | None = None,
     transactional_id: str | None = None,
     lock_timeout_s: float = 0,
+    on_read: Callable[[int, int], None] | None = None,
 ) -> Ingested:
     """Append the rows of files to a topic, which is made if it is missing, in one transaction.
 
     `columns` says which column of the rows is the key, value, headers, timestamp and partition, as `ingest` has it; expressions of SQL are
-    for Spark.
+    for Spark. For `on_read` see `read_rows`.
     """
     chosen = sink_options(topic, (partitions, config or {}), transactional_id, 0, compression, lock_timeout_s)
     options = WriteOptions.of({"path": directory} | chosen, is_stream=False)
@@ -55,18 +56,18 @@ def ingest_here(
     topics.find(topic)
     check_place(directory, None)
     wait_for_owner(OS, [directory], lock_timeout_s)
-    rows = _Records(read_rows(sources, format_of(sources, form)), columns)
+    rows = _Records(read_rows(sources, format_of(sources, form), on_read), columns)
     sweep_staging(OS, [directory], wall_clock())
     done = SinkCommitted(0)
     with staged(directory) as staging:
         from tidelog.spark.sink_tasks import stage
 
         batches = iter(rows)
-        file = stage(OS, options, rows.places, staging, [directory], f"local-{os.getpid()}", batches)
-        if file is not None:
+        files = stage(OS, options, rows.places, staging, [directory], f"local-{os.getpid()}", batches)
+        if files:
             entry = None if transactional_id is None else LedgerEntry(f"batch/{transactional_id}", 0)
             new_topics = NewTopics(options.partitions, options.topic_config)
-            commit = SinkCommit((file,), f"{_ID_PREFIX}{transactional_id or uuid4()}", entry, new_topics)
+            commit = SinkCommit(files, f"{_ID_PREFIX}{transactional_id or uuid4()}", entry, new_topics)
             done = commit_staged([directory], commit, lock_timeout_s=lock_timeout_s)
     ranges = tuple(AppendedRange(*one) for one in done.ranges)
     return Ingested(directory, topic, False, rows.kinds, rows.count, ranges, (), done.repeats is not None)

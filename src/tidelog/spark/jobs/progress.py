@@ -14,9 +14,12 @@ _LOOK_S = 0.3
 _BAR = 24
 
 
-def no_progress() -> AbstractContextManager[None]:
-    """Where nobody looks."""
-    return nullcontext()
+def progress_of(
+    description: str, watched: "tuple[SparkContext, str] | None", tasks: int, *, asked: bool | None
+) -> AbstractContextManager[object]:
+    """That of a stage; without being asked for, or refused, where stderr is a terminal."""
+    is_shown = sys.stderr.isatty() if asked is None else asked
+    return Progress(description, watched, tasks) if is_shown else nullcontext()
 
 
 class Progress:

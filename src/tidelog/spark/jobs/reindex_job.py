@@ -109,17 +109,21 @@ def reindex(
     *,
     dry_run: bool = False,
     now_ms: int | None = None,
+    piece_bytes: int | None = None,
     staging: str | None = None,
     progress: bool | None = None,
 ) -> ReindexResult:
-    """Build the indexes and producer snapshots of topics anew, or of all. Batches are never touched; damaged logs are left as they are."""
+    """Build the indexes and producer snapshots of topics anew, or of all. Batches are never touched; damaged logs are left as they are.
+
+    `piece_bytes` says how much a task reads; no segment is cut for it.
+    """
     root = os.path.abspath(directory)  # noqa: PTH100 - executors are elsewhere; links stay what they are
     names = [topics] if isinstance(topics, str) else topics
     job = f"reindex {', '.join(names) if names else root}"
     partitions = partitions_in(root, names)
     with _owned(root, dry_run=dry_run), staged(root, within=staging) as made:
         tasks = SparkTasks(spark, job, staging=made, progress=progress)
-        run = _Run(root, partitions, tasks, wall_clock() if now_ms is None else now_ms)
+        run = _Run(root, partitions, tasks, wall_clock() if now_ms is None else now_ms, piece_bytes)
         run.scan()
         run.replay()
         reports = run.commit(dry_run=dry_run)
@@ -133,7 +137,7 @@ def reindex(
 
 
 class _Run:
-    def __init__(self, root: str, names: list[str], tasks: SparkTasks, now_ms: int) -> None:
+    def __init__(self, root: str, names: list[str], tasks: SparkTasks, now_ms: int, piece_bytes: int | None) -> None:
         self.root = root
         self.names = names
         self.tasks = tasks
@@ -144,7 +148,7 @@ class _Run:
         self.failures: dict[str, TidelogError] = {}
         self.notes: dict[str, str | None] = {}
         total = sum(segment.size_bytes for own in self.segments.values() for segment in own)
-        self.task_bytes = read_once_bytes_for(total, tasks.workers)
+        self.task_bytes = piece_bytes or read_once_bytes_for(total, tasks.workers)
         with ReadOnlyStore.open(root) as store:
             self.settings = {topic: store.settings_of(topic).config for topic in {_partition(name).topic for name in names}}
 

@@ -12,7 +12,6 @@ Where there is a `sparkContext` each stage is a job group with a name that peopl
 import logging
 import os
 import pickle
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from tidelog.disk.disk import OS
 from tidelog.disk.process_identity import ProcessIdentity
 from tidelog.log.storage_errors import typed_refusals
 from tidelog.record.kernel.clock import wall_clock
-from tidelog.spark.jobs.progress import Progress, no_progress
+from tidelog.spark.jobs.progress import progress_of
 from tidelog.spark.jobs.task_errors import typed_error
 from tidelog.store.staging import Staging, sweep_staging
 
@@ -52,7 +51,7 @@ class SparkTasks:
         self.workers = workers_of(spark)
         self.stages: list[tuple[str, int]] = []
         """What was run, and in how many tasks."""
-        self._shows_progress = sys.stderr.isatty() if progress is None else progress
+        self._shows_progress = progress
 
     def run(self, what: str, function: Work, tasks: Sequence[Any], *, here: bool = False) -> list[Any]:
         """The answers to all tasks, in their order; what is little is done `here`. What a task raises in the end is raised, typed."""
@@ -66,14 +65,11 @@ class SparkTasks:
         description = f"tidelog {self.job}: {what}"
         pickled = [pickle.dumps(task) for task in tasks]
         try:
-            with _named(self.spark, description) as watched, self._progress(description, watched, len(tasks)):
+            with named(self.spark, description) as watched, progress_of(description, watched, len(tasks), asked=self._shows_progress):
                 rows = _collected(self.spark, _Worker(function, self.staging), pickled)
         except Exception as error:
             raise typed_error(error, description) from error
         return _answers(rows, len(tasks))
-
-    def _progress(self, description: str, watched: "tuple[SparkContext, str] | None", tasks: int) -> Any:
-        return Progress(description, watched, tasks) if self._shows_progress else no_progress()
 
 
 class _Worker:
@@ -199,7 +195,7 @@ def _answers(rows: Sequence[Any], count: int) -> list[Any]:
 
 
 @contextmanager
-def _named(spark: "SparkSession", description: str) -> "Iterator[tuple[SparkContext, str] | None]":
+def named(spark: "SparkSession", description: str) -> "Iterator[tuple[SparkContext, str] | None]":
     """Give the Spark jobs of this thread a group and a description while it lasts; cancel them if it is interrupted."""
     context = context_of(spark)
     if context is None:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidelog.disk.disk import OS
 from tidelog.disk.names import parse_partition
 from tidelog.inspection.partition_segments import partitions_in, segments_in
-from tidelog.inspection.stats import SegmentStats, merged, piece_stats
+from tidelog.inspection.segment_stats import SegmentStats
+from tidelog.inspection.stats import merged, piece_stats
 from tidelog.log.segment import Segment
 from tidelog.log.segment_piece import SegmentPiece, cut_segment, pack
 from tidelog.spark.jobs.details import details_frame

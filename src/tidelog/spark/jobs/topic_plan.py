@@ -71,23 +71,26 @@ def plan_topics(
     workers: int,
     start: Positions = EARLIEST,
     end: Positions = LATEST,
+    as_of: Positions | None = None,
     isolation: "Isolation" = "committed",
     piece_bytes: int | None = None,
     look: "Callable[[ReadOnlyLog, SourcePartition], None] | None" = None,
 ) -> TopicPlan:
     """The partitions of topics, or of all but Kafka's own, from one position up to, not including, another.
 
-    `look` sees each log while it is open.
+    `as_of`, instead of `end`, are offsets that count themselves. `look` sees each log while it is open.
     """
     sources = find_partitions(_options(directory, topics, isolation))
     if not sources and topics is not None:
         raise UnknownTopicError("no topic is named", path=", ".join(_paths(directory)))
+    for what, given in (("start", start), ("end", end), ("as_of", as_of)):
+        check_named(given, sources, what)
     with ExitStack() as opened:
         logs = [(source, opened.enter_context(source.open())) for source in sources]
         if look is not None:
             for source, log in logs:
                 look(log, source)
-        bounds = [(source, log, *_bounds(source, log, start, end, isolation, len(sources))) for source, log in logs]
+        bounds = [(source, log, *_bounds(source, log, start, end, as_of, isolation, len(sources))) for source, log in logs]
 
         def cut(target_bytes: int | None) -> list[list[Split]]:
             return [
@@ -116,6 +119,23 @@ def position_in(given: Positions, source: SourcePartition, partitions: int, defa
     return given
 
 
+def check_named(given: Positions | None, sources: Sequence[SourcePartition], what: str) -> None:
+    """Raise if `given` names a topic or a partition that is not read: it would be passed over, and more be told than was asked for."""
+    if not isinstance(given, Mapping):
+        return
+    for name, own in given.items():
+        there = [one for one in sources if name == (one.topic if isinstance(name, str) else one.partition)]
+        if not there:
+            known = dict.fromkeys(one.topic if isinstance(name, str) else one.partition for one in sources)
+            raise UnknownTopicError(
+                f"{what} names a {'topic' if isinstance(name, str) else 'partition'} that is not read",
+                expected=f"some of {', '.join(map(str, known))}",
+                found=repr(name),
+            )
+        if isinstance(name, str):
+            check_named(own, there, what)
+
+
 def directory_path(directory: Directory) -> str:
     """The first directory, without what a path ends with."""
     return _paths(directory)[0].rstrip("/") or "/"
@@ -139,11 +159,22 @@ def _paths(directory: Directory) -> list[str]:
 
 
 def _bounds(
-    source: SourcePartition, log: "ReadOnlyLog", start: Positions, end: Positions, isolation: "Isolation", partitions: int
+    source: SourcePartition,
+    log: "ReadOnlyLog",
+    start: Positions,
+    end: Positions,
+    as_of: Positions | None,
+    isolation: "Isolation",
+    partitions: int,
 ) -> tuple[int, int]:
     from tidelog.log.reading import resolve
 
     latest = resolve(log, LATEST, isolation)
     first = resolve(log, position_in(start, source, partitions, EARLIEST, "start"), isolation)
-    stop = min(latest, resolve(log, position_in(end, source, partitions, LATEST, "end"), isolation))
+    if as_of is None:
+        behind = position_in(end, source, partitions, LATEST, "end")
+    else:
+        last = position_in(as_of, source, partitions, LATEST, "as_of")
+        behind = max(0, last + 1) if isinstance(last, int) else last
+    stop = min(latest, resolve(log, behind, isolation))
     return first, max(first, stop)

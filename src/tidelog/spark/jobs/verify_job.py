@@ -92,13 +92,18 @@ def verify(
     now_ms: int | None = None,
     piece_bytes: int | None = None,
     progress: bool | None = None,
+    beside: Sequence[str | PathLike[str]] = (),
 ) -> VerifyResult:
-    """What is wrong with a log directory, or with some topics of it. Takes no lock and changes nothing; see `tidelog.inspection.verify`."""
+    """What is wrong with a log directory, or with some topics of it. Takes no lock and changes nothing; see `tidelog.inspection.verify`.
+
+    `beside` are other log directories of the same store, which may have the partitions that this one has not.
+    """
     check_level(level)
     names = [topics] if isinstance(topics, str) else topics
-    root = RootVerify(fspath(directory).rstrip("/") or "/", OS)
+    root = RootVerify(fspath(directory).rstrip("/") or "/", OS, beside)
     found = list(root.begin())
-    chosen = _chosen(root, names)
+    lost = [] if names is None else list(root.missing(names))
+    chosen = _chosen(root, names, lost)
     tasks = SparkTasks(spark, f"verify {', '.join(names) if names else root.path}", progress=progress)
     segments = {name: segments_in(f"{root.path}/{name}") for name in chosen}
     sizes = {name: sum(segment.size_bytes for segment in each) for name, each in segments.items()}
@@ -127,17 +132,18 @@ def verify(
     if names is None:
         found += root.finish()
     else:
-        found = [finding for one in walked for finding in one.findings]
+        found = [*(finding for one in walked for finding in one.findings), *lost]
     rows = Details(spark, [_row(root.path, finding) for finding in found], _SCHEMA)
     return VerifyResult(level, tuple(found), len(chosen), total, tuple(tasks.stages), rows)
 
 
-def _chosen(root: RootVerify, names: Sequence[str] | None) -> list[str]:
+def _chosen(root: RootVerify, names: Sequence[str] | None, lost: Sequence[Finding]) -> list[str]:
     if names is None:
         return root.partition_names
     chosen = [name for name in root.partition_names if (own := parse_partition(name)) is not None and own.topic in names]
+    known = {own.topic for name in (*chosen, *(one.path.rpartition("/")[2] for one in lost)) if (own := parse_partition(name)) is not None}
     for topic in names:
-        if not any(parse_partition(name).topic == topic for name in chosen):  # type: ignore[union-attr]
+        if topic not in known:
             raise UnknownTopicError(f"no topic {topic!r}", path=root.path)
     return chosen
 

@@ -44,7 +44,7 @@ class Consumer:
         self._is_closed = False
         self._pid = os.getpid()
         positions, name = self._committed, group
-        self._fetching = Fetching(source, group, topics, settings, lambda: positions.of(name))
+        self._fetching = Fetching(source, group, topics, settings, lambda: positions.of_and_pending(name))
         source.check()
         keeper.check()
         self._fetching.assign()

@@ -4,7 +4,7 @@ And keep those that somebody has just stopped to use.
 """
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 
 from tidelog.disk.names import TopicPartition
 from tidelog.errors import ReadOnlyStoreError, TidelogError
@@ -40,7 +40,7 @@ def expire_positions(state: StoreState) -> int:
     retention_ms = _retention_ms(state)
 
     def too_old(table: PositionsTable, name: str) -> list[bytes]:
-        group, member = table.groups[name], live_member(state.paths[0], name)
+        group, member = table.groups.get(name) or GroupRecords(), live_member(state.paths[0], name)
         pending = table.pending(name)
         live_topics = None if member is None else member.topics
         found = expired(group, now_ms=state.clock(), retention_ms=retention_ms, live_topics=live_topics, pending=pending)
@@ -96,12 +96,11 @@ def _retention_ms(state: StoreState) -> int:
 
 
 def forget_topic(state: StoreState, topic: str) -> int:
-    """Take back the positions that all groups have in a topic: how many. What cannot be written stays, and is said in the log."""
+    """Take back the positions that all groups have in a topic: how many. What cannot be written stays, and is said in the log.
 
-    def in_topic(table: PositionsTable, name: str) -> list[bytes]:
-        return [stored.key for partition, stored in table.groups[name].positions.items() if partition.topic == topic]
-
-    count, error = _take_back(state, in_topic)
+    As in Kafka, those too that an open transaction has written: its commit must not bring them back.
+    """
+    count, error = _take_back(state, lambda table, name: table.keys_in(topic, name))
     if error is not None:
         _logger.warning("not all positions in topic %s, which is deleted, could be taken back: %s", topic, error)
     return count
@@ -116,8 +115,9 @@ def _take_back(state: StoreState, choose: Chosen) -> tuple[int, TidelogError | N
     for number in sorted(existing_partitions(state, OFFSETS, entry)):
         try:
             log = state.log(TopicPartition(OFFSETS.name, number))
+            log.wait_until_durable(log.log_end_offset)  # what a transaction has written is not seen before
             with state.position_tables.current({number: log}) as (table,):
-                groups = [name for name in table.groups if choose(table, name)]
+                groups = [name for name in table.names() if choose(table, name)]
             for name in groups:
                 count += _take_back_of(state, log, name, choose)
         except TidelogError as error:
@@ -129,7 +129,7 @@ def _take_back_of(state: StoreState, log: Log, name: str, choose: Chosen) -> int
     """Look again, now that nobody commits for the group, and write the tombstones."""
     with state.position_tables.writing(name):
         with state.position_tables.current({log.partition.partition: log}) as (table,):
-            keys: Sequence[bytes] = choose(table, name) if name in table.groups else ()
+            keys = choose(table, name)
         for start in range(0, len(keys), _BATCH):
             append_rows(log, [(key, None) for key in keys[start : start + _BATCH]], state.clock())
     return len(keys)

@@ -7,11 +7,18 @@ a partition is first read: where the group has committed, or where `auto.offset.
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import NamedTuple
 
 from tidelog.disk.names import TopicPartition
-from tidelog.errors import LogClosedError, LogNotFoundError, NoOffsetForPartitionError, OffsetOutOfRangeError, TidelogError
+from tidelog.errors import (
+    LogClosedError,
+    LogNotFoundError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+    TidelogError,
+    TransactionError,
+)
 from tidelog.log.log_reading import Isolation, LogReading
 from tidelog.log.positions import LATEST
 from tidelog.log.reading import FETCH_BYTES, resolve
@@ -29,6 +36,10 @@ _MIN_FETCH_BYTES = 64 << 10
 _LOOK_AGAIN_S = 1.0
 """How often directories that are only read are listed, to see whether there are more partitions."""
 _MAX_RESETS = 10
+
+
+Committed = tuple[Mapping[TopicPartition, Position], Collection[TopicPartition]]
+"""What a group has committed, and where a transaction that is not over is about to replace it."""
 
 
 class ConsumerSettings(NamedTuple):
@@ -54,7 +65,7 @@ class Fetching:
         group: str,
         topics: tuple[str, ...],
         settings: ConsumerSettings,
-        committed: Callable[[], Mapping[TopicPartition, Position]],
+        committed: Callable[[], Committed],
     ) -> None:
         self.cursors: dict[TopicPartition, PartitionCursor] = {}
         """How far each partition was read."""
@@ -156,12 +167,22 @@ class Fetching:
     # Where to begin
 
     def begin(self) -> None:
-        """Find out where to begin in partitions where nobody has said so yet."""
+        """Find out where to begin in partitions where nobody has said so yet.
+
+        Who reads committed records begins at stable positions (KIP-447): behind a transaction that is decided, and whose marker is missing,
+        the position before it would hand out again what has had its effect.
+        """
         if not self._has_new:
             return
         new = [cursor for cursor in self._turns if cursor.position is None]
-        committed = self._committed() if new else {}
+        committed, pending = self._committed() if new else ({}, ())
         for cursor in new:
+            if cursor.partition in pending and self._settings.isolation == "committed":
+                raise TransactionError(
+                    f"a transaction that is not over is about to commit the position of group {self._group!r} in {cursor.partition}",
+                    path=self._source.paths[0],
+                    hint="try again: the next transaction of its id ends it, and so does the clock; hanging_transactions() has a broker's",
+                )
             found = committed.get(cursor.partition)
             if found is not None:
                 cursor.seek(found.offset, found.leader_epoch)

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from tidelog.disk.names import TopicPartition
-from tidelog.errors import TransactionError
+from tidelog.errors import InvalidGroupError, TransactionError
 from tidelog.log.log import Log
 from tidelog.record.kernel.single_batch import NO_HEADERS
 from tidelog.schema.consumer_offsets import OffsetCommitKey, OffsetCommitValue, format_offset_key, format_offset_value
@@ -36,7 +36,9 @@ def offset_commit_records(consumer: CommitsPositions, state: StoreState | None =
 
     With `state` the positions have to be kept in that store, since a transaction cannot reach into another one.
     """
-    keeper = consumer.keeper
+    keeper = getattr(consumer, "keeper", None)
+    if keeper is None:
+        raise InvalidGroupError("nothing that has positions to commit", expected="a consumer", found=type(consumer).__name__)
     if state is not None and keeper.owned() is not state:
         raise TransactionError(
             f"the positions of group {consumer.group!r} are kept in another store",

@@ -7,6 +7,8 @@ from tidelog.errors import InvalidGroupError, RefusedBatchError
 
 NO_EPOCH = -1
 MAX_OFFSET = 0x7FFFFFFFFFFFFFFF
+MAX_TEXT_BYTES = 0x7FFF
+"""Of a text in a record of `__consumer_offsets`."""
 
 
 class Position(NamedTuple):
@@ -34,9 +36,15 @@ class GroupLag(NamedTuple):
 
 
 def check_group(group: object) -> str:
-    """The name of a group, if it is one. Kafka takes every text that is not empty."""
+    """The name of a group, if it is one. Kafka takes every text that is not empty, and that its schema has room for."""
     if not isinstance(group, str) or not group:
         raise InvalidGroupError("a group without a name", expected="a text that is not empty", found=repr(group))
+    try:
+        size_bytes = len(group.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidGroupError("the name of a group that cannot be written in UTF-8", found=repr(group)) from error
+    if size_bytes > MAX_TEXT_BYTES:
+        raise InvalidGroupError("the name of a group is too long", expected=f"at most {MAX_TEXT_BYTES} bytes in UTF-8", found=size_bytes)
     return group
 
 

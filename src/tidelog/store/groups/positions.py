@@ -27,6 +27,13 @@ class Positions:
             found = [table.groups[group].positions for table in tables if group in table.groups]
             return {partition: _position(stored) for positions in found for partition, stored in sorted(positions.items())}
 
+    def of_and_pending(self, group: str) -> tuple[dict[TopicPartition, Position], set[TopicPartition]]:
+        """The same, and where a transaction that is not over is about to replace it."""
+        with self._source.tables.current(self._source.offsets_logs(group)) as tables:
+            found = [table.groups[group].positions for table in tables if group in table.groups]
+            positions = {partition: _position(stored) for one in found for partition, stored in one.items()}
+            return positions, {partition for table in tables for partition in table.pending(group)}
+
     def all(self) -> dict[str, dict[TopicPartition, Position]]:
         """What every group has committed."""
         with self._source.tables.current(self._source.offsets_logs(None)) as tables:

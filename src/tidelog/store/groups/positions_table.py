@@ -6,6 +6,7 @@ that is being read the last record of each key, and of open transactions what th
 """
 
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tidelog.disk.names import TopicPartition
@@ -123,9 +124,28 @@ class PositionsTable:
         self._next_offset = offset
 
     def pending(self, group: str) -> set[TopicPartition]:
-        """Where an open transaction has written positions of a group."""
-        keys = [_parsed(data) for written in self._pending.values() for data in written]
-        return {TopicPartition(key.topic, key.partition) for key in keys if isinstance(key, OffsetCommitKey) and key.group == group}
+        """Where an open transaction is about to replace a position of a group: it was not committed anew behind what that has written."""
+        known = (self.groups.get(group) or GroupRecords()).positions
+        found = [(TopicPartition(key.topic, key.partition), offset) for key, _, offset in self._written() if key.group == group]
+        return {partition for partition, offset in found if partition not in known or known[partition].record_offset < offset}
+
+    def names(self) -> set[str]:
+        """The groups that something is known of, or will be if an open transaction is committed."""
+        return {*self.groups, *(key.group for key, _, _ in self._written())}
+
+    def keys_in(self, topic: str, group: str) -> list[bytes]:
+        """The keys of all positions of a group in a topic, of those too that open transactions have written."""
+        known = (self.groups.get(group) or GroupRecords()).positions
+        keys = [stored.key for partition, stored in known.items() if partition.topic == topic]
+        return list(dict.fromkeys([*keys, *(data for key, data, _ in self._written() if (key.topic, key.group) == (topic, group))]))
+
+    def _written(self) -> Iterator[tuple[OffsetCommitKey, bytes, int]]:
+        """The positions that open transactions have written: what they are about, the keys, and where."""
+        for written in self._pending.values():
+            for data, (offset, _) in written.items():
+                key = _parsed(data)
+                if isinstance(key, OffsetCommitKey):
+                    yield key, data, offset
 
     def _read(self, batch: RecordBatch | LegacyBatch, first_offset: int, latest: Latest) -> None:
         if isinstance(batch, RecordBatch):

@@ -23,7 +23,8 @@ from tidelog.store.transactions.ids import ProducerIds, check_timeout, check_tra
 from tidelog.store.transactions.open_transaction import OpenTransaction
 from tidelog.store.transactions.state_table import StateTable
 from tidelog.store.transactions.syncing import Syncing
-from tidelog.store.transactions.writing import TransactionalId, TransactionWriting
+from tidelog.store.transactions.transactional_id import TransactionalId
+from tidelog.store.transactions.writing import TransactionWriting
 from tidelog.store.write_sending import SharedEncoder
 
 _logger = logging.getLogger(__name__)
@@ -116,7 +117,7 @@ class Coordinator:
     def identify(self, transaction: TransactionWriting) -> None:
         """Give a transaction its producer id and epoch, and the log of its state, before it writes for the first time."""
         name = transaction.owner.name
-        self._ids.set_apart()
+        self.set_ids_apart()
         log = internal_log(self.state, TRANSACTIONS, name)
         known = self.table.get(name)
         producer = next_identity(None if known is None else known.value, transaction.owner.floor_epoch)
@@ -126,6 +127,10 @@ class Coordinator:
         if known is not None and not known.is_ours:
             # From a broker: that the id is ours now has to be known before anything is, or nobody would end what a crash leaves.
             self.syncing.wait(log, transaction.write_state(TransactionStatus.EMPTY))
+
+    def set_ids_apart(self) -> None:
+        """Write down that transactions are used here, before the first state of ours: otherwise no opening looks for it."""
+        self._ids.set_apart()
 
     def is_undecided(self, transaction: OpenTransaction) -> bool:
         """Whether the log of the state has no decision of this transaction."""

@@ -31,6 +31,10 @@ PENDING = PREPARED | {TransactionStatus.ONGOING, TransactionStatus.PREPARE_EPOCH
 """While a transaction is in one of these, its id cannot begin another."""
 
 
+_LAST_EPOCH = MAX_EPOCH + 1
+"""Given to nobody: a producer of the epoch before it is fenced by it."""
+
+
 class IdState(NamedTuple):
     """The last state of a transactional id."""
 
@@ -130,6 +134,18 @@ def foreign(states: Iterable[IdState], opened: Iterable[OpenTxn], own_ids: range
         if not is_ours:
             found.append((txn, state))
     return found
+
+
+def fencing(state: IdState) -> IdState:
+    """A broker's transaction to be aborted, with the epoch that fences its producer, as the coordinator's own: that of a timeout.
+
+    A producer that lives on would otherwise write the rest of it behind the abort marker, as a transaction of its own (KIP-890). What is
+    decided has its epoch.
+    """
+    value = state.value
+    if value.status in PREPARED:
+        return state
+    return state._replace(value=replace(value, producer_epoch=min(value.producer_epoch + 1, _LAST_EPOCH)))
 
 
 def next_identity(value: TransactionLogValue | None, floor_epoch: int) -> tuple[int, int] | None:

@@ -12,7 +12,7 @@ from tidelog.store.transactions.coordinator import Coordinator
 from tidelog.store.transactions.decisions import PENDING, is_id_expired
 from tidelog.store.transactions.finishing import settle_id
 from tidelog.store.transactions.open_transaction import OpenTransaction
-from tidelog.store.transactions.writing import TransactionalId
+from tidelog.store.transactions.transactional_id import TransactionalId
 
 CHECK_PERIOD_MS = 10_000
 """Kafka's `transaction.abort.timed.out.transaction.cleanup.interval.ms`."""

@@ -22,7 +22,7 @@ from tidelog.store.transactions.markers import Failures, coordinator_epoch_of, f
 if TYPE_CHECKING:
     from tidelog.store.transactions.coordinator import Coordinator
     from tidelog.store.transactions.open_transaction import OpenTransaction
-    from tidelog.store.transactions.writing import TransactionalId
+    from tidelog.store.transactions.transactional_id import TransactionalId
 
 _logger = logging.getLogger(__name__)
 COMMITTED = frozenset((TransactionStatus.PREPARE_COMMIT, TransactionStatus.COMPLETE_COMMIT))
@@ -112,14 +112,14 @@ def carry_out(coordinator: "Coordinator", settlement: Settlement, log: Log | Non
     return failures
 
 
-def unfinished(name: str, failures: Failures, *, is_committed: bool) -> UnfinishedTransactionError:
-    """What is told when a marker could not be written."""
+def unfinished(name: str, failures: Failures, *, is_committed: bool, hint: str | None = None) -> UnfinishedTransactionError:
+    """What is told when a marker could not be written; a `hint` where nobody tries it again."""
     partition, error = next(iter(failures.items()))
     others = f" and {len(failures) - 1} more" if len(failures) > 1 else ""
     raised = UnfinishedTransactionError(
         f"the transaction is {'committed' if is_committed else 'aborted'}, but readers of {partition}{others} do not know yet: {error}",
         path=name,
-        hint="it is tried again by the clock, by the next transaction of this id, and when the store is opened",
+        hint=hint or "it is tried again by the clock, by the next transaction of this id, and when the store is opened",
     )
     raised.__cause__ = error
     return raised

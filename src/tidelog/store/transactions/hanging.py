@@ -11,7 +11,7 @@ from tidelog.schema.transaction_state import TransactionStatus
 from tidelog.store.internal_logs import existing_log
 from tidelog.store.internal_topics import TRANSACTIONS
 from tidelog.store.transactions.coordinator import Coordinator
-from tidelog.store.transactions.decisions import PENDING, IdState, OpenTxn, Settlement, foreign, settle
+from tidelog.store.transactions.decisions import PENDING, IdState, OpenTxn, Settlement, fencing, foreign, settle
 from tidelog.store.transactions.finishing import carry_out, unfinished
 from tidelog.store.transactions.ids import producer_ids_of
 from tidelog.store.transactions.markers import find_open, find_open_of
@@ -134,19 +134,33 @@ def abort_hanging(coordinator: Coordinator, hanging: HangingTransaction) -> None
         )
     txn, known = found[0]
     if known is None or known.value.status not in PENDING:
-        settlements, log, name = [Settlement(None, txn.producer_id, txn.epoch, False, None, (txn,), (), None)], None, str(partition)
-    else:
-        if known.value.status is TransactionStatus.PREPARE_COMMIT:
-            raise TransactionError(
-                f"the transaction of {known.transactional_id!r} is decided: it is to be committed",
-                path=state.paths[0],
-                hint="start the broker, which finishes it",
-            )
-        name = known.transactional_id
-        wanted = dict.fromkeys((*(known.value.partitions or ()), partition))
-        opened, failures = find_open_of(state, txn.producer_id, wanted)
-        settlements, log = settle(known, opened, state.clock()), existing_log(state, TRANSACTIONS, name)
-    for settlement in settlements:
+        failures = carry_out(coordinator, Settlement(None, txn.producer_id, txn.epoch, False, None, (txn,), (), None), None)
+        if failures:
+            raise failures[partition]  # its only marker: nothing was changed
+        return
+    if known.value.status is TransactionStatus.PREPARE_COMMIT:
+        raise TransactionError(
+            f"the transaction of {known.transactional_id!r} is decided: it is to be committed",
+            path=state.paths[0],
+            hint="start the broker, which finishes it",
+        )
+    with coordinator.holding(known.transactional_id):
+        _abort_everywhere(coordinator, known, txn)
+
+
+def _abort_everywhere(coordinator: Coordinator, known: IdState, txn: OpenTxn) -> None:
+    """Abort all of a broker's transaction, with the lock of its id held.
+
+    From the state on that says so it is ours, and nobody else ends it: the clock and an opening have to look for it, whatever happens here.
+    """
+    state, name = coordinator.state, known.transactional_id
+    opened, failures = find_open_of(state, txn.producer_id, dict.fromkeys((*(known.value.partitions or ()), txn.partition)))
+    log = existing_log(state, TRANSACTIONS, name)
+    coordinator.set_ids_apart()
+    coordinator.unfinished.add(name)
+    for settlement in settle(fencing(known), opened, state.clock()):
         failures |= carry_out(coordinator, settlement, log, is_complete=not failures)
     if failures:
-        raise unfinished(name, failures, is_committed=False)
+        after = coordinator.table.get(name)
+        is_ours = after is not None and after.is_ours
+        raise unfinished(name, failures, is_committed=False, hint=None if is_ours else "it still hangs: abort_hanging() it again")

@@ -4,7 +4,6 @@ Of each partition there are batches with sequence numbers from 0 on. After an er
 aborted: nothing is tried twice under the same numbers.
 """
 
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -18,37 +17,14 @@ from tidelog.record.layout import sequence_after
 from tidelog.schema.transaction_state import TransactionLogValue, TransactionStatus
 from tidelog.store.append_many import DEFAULT_MANY_BATCH_BYTES
 from tidelog.store.batch_runs import batches_of, codec_for
+from tidelog.store.internal_topics import OFFSETS
 from tidelog.store.transactions.gathering import TopicGatherer, TransactionBatch
+from tidelog.store.transactions.input_topics import InputTopics
+from tidelog.store.transactions.transactional_id import TransactionalId, Written
 from tidelog.store.write_batch import Outcome
 
 if TYPE_CHECKING:
     from tidelog.store.transactions.coordinator import Coordinator
-    from tidelog.store.transactions.open_transaction import OpenTransaction
-
-
-class TransactionalId:
-    """An id that this process has used. Its lock is held for everything about its transactions; one of them is open at a time."""
-
-    __slots__ = ("current", "floor_epoch", "lock", "name")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.lock = threading.RLock()
-        self.current: OpenTransaction | None = None
-        """The transaction that is open, or has ended and is not settled yet."""
-        self.floor_epoch = -1
-        """An epoch that some log knows already."""
-
-
-class Written:
-    """What a transaction has in one partition."""
-
-    __slots__ = ("end_offset", "log", "next_sequence")
-
-    def __init__(self, log: Log) -> None:
-        self.log = log
-        self.next_sequence = 0
-        self.end_offset = 0
 
 
 class TransactionWriting:
@@ -77,6 +53,7 @@ class TransactionWriting:
         self.topics: dict[str, TopicGatherer] = {}
         self.positions: dict[TopicPartition, TransactionBatch] = {}
         """Rows for `__consumer_offsets`, and what else the store keeps for itself."""
+        self.inputs = InputTopics(coordinator.state)
         self.is_ending = False
         self.is_stopped = False
         """Whether it ends without having been committed."""
@@ -119,7 +96,11 @@ class TransactionWriting:
             batch = self.positions.get(log.partition)
             if batch is None:
                 batch = self.positions[log.partition] = self.begin_batch(log.partition, 0)
-            batch.rows += [(key, value, None, now_ms) for key, value in rows]
+            new = [(key, value, None, now_ms) for key, value in rows]
+            if log.partition.topic == OFFSETS.name:
+                batch.rows = self.inputs.left_of(batch.rows)
+                self.inputs.note(key for key, *_ in new)
+            batch.rows += new
 
     def begin_batch(self, partition: TopicPartition, room_bytes: int) -> TransactionBatch:
         """A batch to be filled, with the lock held."""
@@ -157,7 +138,17 @@ class TransactionWriting:
         logs = [state.log(batch.target) for batch in batches]  # one that is not there raises before anything is written
         self._enlist([batch.target for batch in batches if batch.target not in self.partitions])
         for batch, log in zip(batches, logs, strict=True):
-            self._append(batch, log)
+            if batch.target.topic == OFFSETS.name:
+                self._append_positions(batch, log)
+            else:
+                self._append(batch, log)
+
+    def _append_positions(self, batch: TransactionBatch, log: Log) -> None:
+        """Whoever deletes a topic does it before, and they are left out; or behind this, and takes them back."""
+        with self.coordinator.state.changing():
+            batch.rows = self.inputs.left_of(batch.rows)
+            if batch.rows:
+                self._append(batch, log)
 
     def _enlist(self, new: Sequence[TopicPartition]) -> None:
         if not new:

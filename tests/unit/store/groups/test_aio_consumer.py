@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.support.groups import A0, A1, values
 from tests.unit.store.test_aio import run
 from tidelog import EARLIEST, aio
 from tidelog.errors import GroupInUseError, LogClosedError, ReadOnlyStoreError, UnknownTopicError
+from tidelog.store.groups.consumer import Consumer
 
 
 async def a_store(path: Path, count: int = 10) -> aio.AsyncStore:
@@ -101,6 +103,37 @@ def test_what_is_cancelled_has_consumed_nothing(tmp_path: Path, monkeypatch: pyt
             go.set()
             assert len(await consumer.poll(10)) == 10
             assert await consumer.poll() == []
+
+    run(test)
+
+
+def test_who_is_cancelled_while_it_joins_or_leaves_is_no_member(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with await a_store(tmp_path) as store:
+            for name in ("__init__", "close"):
+                plain, is_called = getattr(Consumer, name), threading.Event()
+
+                def slow(*arguments: Any, plain: Any = plain, is_called: threading.Event = is_called) -> None:
+                    if not is_called.is_set():
+                        is_called.set()
+                        time.sleep(0.1)
+                    plain(*arguments)
+
+                async def work() -> None:
+                    async with await store.consumer("g", "a"):
+                        pass
+
+                monkeypatch.setattr(Consumer, name, slow)
+                task = asyncio.create_task(work())
+                while not is_called.is_set():
+                    await asyncio.sleep(0.001)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError) as cancelled:
+                    await task
+                assert not store.store.group("g").is_in_use
+                await work()
+                await asyncio.sleep(0.2)
+                del cancelled
 
     run(test)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tidelog
-from tests.support.groups import A0, A1, B0, values
+from tests.support.groups import A0, A1, B0, end, offsets_log, values, write
 from tests.support.logs import TIME, FakeClock
 from tests.support.small_stores import open_store
 from tests.support.topics import TopicModel
@@ -22,6 +22,7 @@ from tidelog.errors import (
     LogClosedError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
+    TransactionError,
     UnknownTopicError,
 )
 from tidelog.log.log_reading import Isolation
@@ -260,6 +261,28 @@ def test_none_raises(tmp_path: Path) -> None:
             consumer.commit({A0: 3})
         with store.consumer("g", "a", auto_offset_reset="none") as consumer:
             assert values(consumer.poll(1)) == [b"3"]
+
+
+def test_it_does_not_begin_in_front_of_what_a_transaction_is_about_to_commit(tmp_path: Path) -> None:
+    """KIP-447: the old position would hand out again what has had its effect already."""
+    with open_store(tmp_path / "store") as store:
+        fill(store, partitions=2)
+        log = offsets_log(store, "g")
+        write(log, "g", {A0: 1})
+        write(log, "g", {A0: 3, A1: 5}, producer=7)
+        with store.consumer("g", "a") as consumer:
+            for ask in (consumer.poll, consumer.lag, lambda: list(consumer), lambda: consumer.position(A0)):
+                with pytest.raises(TransactionError, match="not over"):
+                    ask()
+            assert consumer.positions() == {}
+            consumer.seek(A0, 2)
+            consumer.commit({A1: 4})  # behind what the transaction has written: this is what counts now, however that ends
+            assert (consumer.position(A0), consumer.position(A1)) == (2, 4)
+        with store.consumer("g", "a", isolation="high_watermark") as consumer:
+            assert (consumer.position(A0), consumer.position(A1)) == (1, 4)
+        end(log, 7, "commit")
+        with store.consumer("g", "a") as consumer:
+            assert (consumer.position(A0), consumer.position(A1)) == (3, 4)
 
 
 def test_out_of_range_is_reset_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

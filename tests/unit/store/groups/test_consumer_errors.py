@@ -36,6 +36,16 @@ def test_a_group_needs_a_name(tmp_path: Path, group: Any) -> None:
             store.group(group)
 
 
+@pytest.mark.parametrize("group", ["\ud800", "ä" * 16384])
+def test_a_name_that_could_not_be_committed(tmp_path: Path, group: str) -> None:
+    with open_store(tmp_path / "store") as store:
+        store.create_topic("a")
+        with pytest.raises(InvalidGroupError, match="the name of a group"):
+            store.consumer(group, "a")
+        with store.consumer(("ä" * 16384)[:-1] + "x", "a") as consumer:
+            consumer.commit({A0: 0})
+
+
 @pytest.mark.parametrize("topics", ["", [], (), None, b"a", 5, [None], ["a", 5], {"a": 1}])
 def test_a_consumer_needs_topics(tmp_path: Path, topics: Any) -> None:
     with open_store(tmp_path / "store") as store:

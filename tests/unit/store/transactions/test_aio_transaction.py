@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import pytest
 from tests.support.logs import a_batch
 from tests.support.transactions import committed
 from tidelog import aio
-from tidelog.errors import ProducerFencedError, TransactionError
+from tidelog.errors import LogClosedError, ProducerFencedError, TransactionError
+from tidelog.store.store import Store
+from tidelog.store.transactions.transaction import Transaction
 
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
@@ -109,6 +112,96 @@ def test_a_commit_that_is_cancelled_goes_through(tmp_path: Path) -> None:
             assert committed(store.store, "a") == [b"one"]
 
     run(test)
+
+
+def test_a_commit_that_is_cancelled_is_over_when_that_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise who begins again begins in front of what is about to be committed, and commits it twice."""
+
+    async def test() -> None:
+        async with await aio.open(tmp_path / "data") as store:
+            await (await store.create_topic("a", 1)).append(b"in")
+            await store.create_topic("b", 1)
+            commit = Transaction.commit
+
+            def slow(transaction: Transaction) -> None:
+                time.sleep(0.1)
+                commit(transaction)
+
+            async def work() -> None:
+                async with await store.consumer("group", "a") as consumer:
+                    for record in await consumer.poll():
+                        async with store.transaction("id") as tx:
+                            await tx.append("b", record.value)
+                            await tx.commit_positions(consumer)
+                            monkeypatch.setattr(Transaction, "commit", slow)
+
+            task = asyncio.ensure_future(work())
+            while Transaction.commit is not slow:
+                await asyncio.sleep(0.001)
+            for _ in range(2):
+                task.cancel()
+                await asyncio.sleep(0.01)
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert committed(store.store, "b") == [b"in"]
+            await work()
+            assert committed(store.store, "b") == [b"in"]
+
+    run(test)
+
+
+def test_a_beginning_that_is_cancelled_fences_nobody_afterwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with await aio.open(tmp_path / "data") as store:
+            await store.create_topic("a", 1)
+            begin, has_begun = Store.transaction, threading.Event()
+
+            def slow(*arguments: Any, **options: Any) -> Transaction:
+                has_begun.set()
+                time.sleep(0.1)
+                return begin(*arguments, **options)
+
+            monkeypatch.setattr(Store, "transaction", slow)
+            task = asyncio.ensure_future(store.transaction("id").__aenter__())
+            while not has_begun.is_set():
+                await asyncio.sleep(0.001)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            monkeypatch.setattr(Store, "transaction", begin)
+            async with store.transaction("id") as tx:
+                await tx.append("a", b"one")
+                await asyncio.sleep(0.2)
+            assert committed(store.store, "a") == [b"one"]
+
+    run(test)
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, asyncio.CancelledError])
+def test_what_ends_a_block_is_told_whatever_the_abort_says(
+    tmp_path: Path, error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    """As without asyncio: a task that was cancelled came to its end with an error about a closed store instead."""
+
+    async def test() -> None:
+        store = await aio.open(tmp_path / "data")
+        await store.create_topic("a", 1)
+
+        async def work(*, is_fine: bool) -> None:
+            async with store.transaction("id") as tx:
+                await tx.append("a", b"one")
+                await store.close()
+                if not is_fine:
+                    raise error
+
+        with pytest.raises(error):
+            await work(is_fine=False)
+        store = await aio.open(tmp_path / "data")
+        with pytest.raises(LogClosedError):  # who goes on as if nothing were wrong has to hear that it was not committed
+            await work(is_fine=True)
+
+    run(test)
+    assert "aborting transaction id" in caplog.text
 
 
 def test_a_task_that_is_cancelled_aborts(tmp_path: Path) -> None:

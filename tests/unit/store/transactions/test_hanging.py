@@ -1,5 +1,7 @@
 """Transactions of others: reported, never touched unasked; and ids that a broker has used."""
 
+import errno
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,11 +9,21 @@ from typing import Any
 import pytest
 
 import tidelog
-from tests.support.logs import TIME
+from tests.support.crash_images import FEWEST, crash_images, materialise
+from tests.support.faulty_disk import FaultyDisk
+from tests.support.logs import TIME, FakeClock, QuietDisk
+from tests.support.recording_disk import RecordingDisk
 from tests.support.small_stores import open_store, tree_of
 from tests.support.transactions import brokers_data, brokers_state, committed, fill, state_in, write_out
 from tidelog.disk.names import TopicPartition
-from tidelog.errors import ReadOnlyStoreError, TransactionError
+from tidelog.errors import (
+    DiskFullError,
+    InvalidGroupError,
+    InvalidProducerEpochError,
+    ReadOnlyStoreError,
+    TransactionError,
+    UnfinishedTransactionError,
+)
 from tidelog.schema.transaction_state import TransactionStatus
 from tidelog.store.internal_topics import OFFSETS
 from tidelog.store.store import Store
@@ -101,11 +113,90 @@ def test_one_with_a_state_is_aborted_everywhere_and_its_id_can_be_used(store: St
         store.transaction("theirs")
     store.abort_hanging(store.hanging_transactions()[0])
     assert store.hanging_transactions() == []
-    assert state_in(store, "theirs").status is Status.COMPLETE_ABORT
+    assert (state_in(store, "theirs").status, state_in(store, "theirs").producer_epoch) == (Status.COMPLETE_ABORT, 4)
+    with pytest.raises(InvalidProducerEpochError):  # its producer, if it lives on, does not write the rest of it
+        brokers_data(store, A1, sequence=1)
     with store.transaction("theirs") as tx:
         fill(tx, TWO, b"ours now")
-    assert (tx.producer_id, tx.producer_epoch) == (7, 4)
+    assert (tx.producer_id, tx.producer_epoch) == (7, 5)
     assert committed(store, "a") == [b"ours now"] * 2
+
+
+@pytest.mark.parametrize("later", ["by the clock", "by asking again", "by opening"])
+@pytest.mark.parametrize("status", [Status.ONGOING, Status.PREPARE_ABORT, None])
+def test_an_abort_that_is_cut_off_is_ended_later(tmp_path: Path, status: Status | None, later: str) -> None:
+    """Once the state that says so is ours, nobody else would end it: also where the store has had no transaction of its own before."""
+    disk, clock = FaultyDisk(QuietDisk()), FakeClock()
+    with a_store(tmp_path, disk=disk, clock=clock) as store:
+        brokers_data(store, A0)
+        store.topic("a").append(b"behind", partition=0)
+        if status is not None:
+            brokers_state(store, "theirs", status, partitions=[A0])
+        (hanging,) = store.hanging_transactions()
+        disk.fail(1, error=errno.ENOSPC, kind="write", on="a-0/00000000000000000000.log", until_healed=True)
+        is_ours = status is Status.ONGOING
+        error = DiskFullError if status is None else UnfinishedTransactionError
+        hints = {Status.ONGOING: "by the clock", Status.PREPARE_ABORT: r"abort_hanging\(\) it again", None: "when there is room"}
+        with pytest.raises(error, match=hints[status]):
+            store.abort_hanging(hanging)
+        assert store.hanging_transactions() == ([] if is_ours else [hanging])
+        disk.heal()
+        if later == "by the clock":
+            clock.advance(10_000)
+            store.scheduler.run_due()
+        elif later == "by asking again":
+            if is_ours:
+                store.transaction("theirs").abort()
+            else:
+                store.abort_hanging(hanging)
+    with a_store(tmp_path, clock=clock) as store:
+        if not is_ours and later != "by asking again":  # it is a broker's as before
+            assert store.hanging_transactions() == [hanging]
+            store.abort_hanging(hanging)
+        assert committed(store, "a") == [b"behind"]
+        assert store.hanging_transactions() == []
+        assert status is None or state_in(store, "theirs").status is Status.COMPLETE_ABORT
+
+
+def test_the_power_is_cut_at_every_moment_of_an_abort(tmp_path: Path) -> None:
+    """It hangs as before, in both partitions, and can be asked for again; or it is aborted in both."""
+    (tmp_path / "root").mkdir()
+    disk = RecordingDisk(tmp_path / "root")
+    store = a_store(tmp_path / "root", disk=disk)
+    for partition in (A0, A1):
+        brokers_data(store, partition)
+        store.topic("a").append(b"behind", partition=partition.partition)
+    brokers_state(store, "theirs", Status.ONGOING, partitions=[A0, A1])
+    first = len(disk.recording().events) + 1
+    store.abort_hanging(store.hanging_transactions()[0])
+    recording = disk.recording()
+    store.close()
+    outcomes, images = set(), crash_images(recording, bounds=FEWEST, cuts=range(first, len(recording.events) + 1))
+    for image in list({image.digest: image for image in images}.values())[::3]:
+        materialise(image, tmp_path / "image")
+        with open_store(tmp_path / "image" / "data") as opened:
+            left = opened.hanging_transactions()
+            outcomes.add(len(left))
+            assert (len(left), committed(opened, "a")) in ((2, []), (0, [b"behind"] * 2)), image.label
+            if left:
+                opened.abort_hanging(left[-1])
+            assert (opened.hanging_transactions(), committed(opened, "a")) == ([], [b"behind"] * 2)
+            assert state_in(opened, "theirs").status is Status.COMPLETE_ABORT
+            assert not any(opened.log(*partition).open_transactions for partition in (A0, A1))
+        shutil.rmtree(tmp_path / "image")
+    assert outcomes == {0, 2}
+
+
+@pytest.mark.parametrize(("status", "epoch", "expected"), [(Status.PREPARE_ABORT, 4, 4), (Status.ONGOING, 0x7FFF - 1, 0x7FFF)])
+def test_the_epoch_of_an_abort(store: Store, status: Status, epoch: int, expected: int) -> None:
+    """What is decided has it; the last one is only there to fence."""
+    brokers_data(store, A0, epoch=min(epoch, 0x7FFF - 1))
+    brokers_state(store, "theirs", status, epoch=epoch, partitions=[A0])
+    store.abort_hanging(store.hanging_transactions()[0])
+    assert (state_in(store, "theirs").status, state_in(store, "theirs").producer_epoch) == (Status.COMPLETE_ABORT, expected)
+    with store.transaction("theirs") as tx:
+        fill(tx, TWO, b"ours now")
+    assert ((tx.producer_id, tx.producer_epoch) == (7, expected + 1)) == (expected < 0x7FFF)
 
 
 @pytest.mark.leaves("open_transaction")
@@ -157,7 +248,7 @@ def test_a_broker_that_takes_our_id_over_has_it(used: Store, tmp_path: Path) -> 
         again.abort_hanging(hanging)
         with again.transaction("mine") as tx:
             fill(tx, TWO, b"back")
-        assert tx.producer_epoch == mine.producer_epoch + 2
+        assert tx.producer_epoch == mine.producer_epoch + 3  # the abort took one
         assert committed(again, "a") == [b"mine", b"back"] * 2
 
 
@@ -203,6 +294,15 @@ def test_positions_of_an_aborted_transaction_do_not_count(store: Store) -> None:
             tx.commit_positions(consumer)
     assert store.group("group").positions()[A0].offset == 1
     assert store.hanging_transactions() == []
+
+
+def test_positions_of_what_is_no_consumer(store: Store) -> None:
+    wrong: list[Any] = ["group", store.group("group"), None]
+    tx = store.transaction("mine")
+    for found in wrong:
+        with pytest.raises(InvalidGroupError, match="expected a consumer"):
+            tx.commit_positions(found)
+    tx.commit()  # nothing of it was taken
 
 
 def test_positions_that_are_kept_elsewhere(store: Store, tmp_path: Path) -> None:

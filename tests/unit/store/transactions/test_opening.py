@@ -13,12 +13,14 @@ import pytest
 
 import tidelog
 from tests.support.faulty_disk import FaultyDisk
+from tests.support.groups import offsets_log
 from tests.support.logs import FakeClock, QuietDisk
 from tests.support.producers import end_of_txn
 from tests.support.small_stores import open_store, tree_of
 from tests.support.transactions import committed, fill, state_in, write_out
 from tidelog.disk.disk import Disk
 from tidelog.disk.file_pool import FilePool
+from tidelog.disk.names import TopicPartition
 from tidelog.errors import DiskFullError, LogNotFoundError, TransactionError, UnfinishedTransactionError
 from tidelog.log.log import Log
 from tidelog.schema.transaction_state import TransactionStatus
@@ -172,6 +174,31 @@ def test_a_marker_that_cannot_be_written_is_written_later(tmp_path: Path) -> Non
         assert committed(store, "b") == [b"one"]
         assert state_in(store, "id").status is Status.COMPLETE_COMMIT
         store.transaction("id").abort()
+
+
+def test_what_is_committed_is_not_consumed_again_while_its_marker_is_missing(tmp_path: Path) -> None:
+    """A consumer that began at the position before it would have the same input handed out twice, and two outcomes."""
+    disk, clock = FaultyDisk(QuietDisk()), FakeClock()
+    with a_store(tmp_path / "data", disk=disk, clock=clock) as store:
+        store.topic("a").append(b"in")
+        with store.consumer("group", "a") as consumer:
+            assert len(consumer.poll()) == 1
+            tx = store.transaction("id")
+            tx.append("b", b"out")
+            tx.commit_positions(consumer)
+            tx._open.write(tx._open._take())
+            positions = offsets_log(store, "group")
+            disk.fail(1, error=errno.ENOSPC, kind="write", on=f"{positions.partition}/{0:020}.log", until_healed=True)
+            with pytest.raises(UnfinishedTransactionError, match="is committed, but readers of __consumer_offsets"):
+                tx.commit()
+            consumer.rewind()
+            with pytest.raises(TransactionError, match="not over"):
+                consumer.poll()
+            disk.heal()
+            clock.advance(10_000)
+            store.scheduler.run_due()
+            assert consumer.poll() == []
+            assert consumer.positions()[TopicPartition("a", 0)].offset == 1
 
 
 def test_a_full_disk_before_the_decision_aborts(tmp_path: Path) -> None:

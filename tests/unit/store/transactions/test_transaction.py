@@ -1,5 +1,6 @@
 """A transaction from its beginning to its end: all of it is seen, or nothing."""
 
+import shutil
 import threading
 import warnings
 from dataclasses import replace
@@ -10,9 +11,11 @@ from typing import Any
 import pytest
 
 import tidelog
+from tests.support.groups import offsets
 from tests.support.logs import TIME
 from tests.support.small_stores import open_store, tree_of
 from tests.support.transactions import committed, fill, state_in, write_out
+from tidelog.disk.names import TopicPartition
 from tidelog.errors import (
     InvalidConfigError,
     InvalidRecordTypeError,
@@ -321,6 +324,46 @@ def test_a_topic_that_is_deleted_and_made_again(tmp_path: Path) -> None:
         with store.transaction("id") as tx:
             fill(tx, FOUR, b"two")
         assert committed(store, "a") + committed(store, "b") == [b"two"] * 4
+
+
+@pytest.mark.parametrize("moment", ["gathered", "gathered again", "written", "durable", "left to opening"])
+def test_positions_in_a_topic_that_is_deleted_go_with_it(tmp_path: Path, moment: str) -> None:
+    """A group that began in a new topic of the name where it was in the old one would never see what lies before that."""
+    with a_store(tmp_path) as store:
+        store.topic("a").append_many([(None, b"old")] * 5)
+        store.topic("b").append(b"other")
+        consumer = store.consumer("group", ["a", "b"])
+        assert len(consumer.poll()) == 6
+        tx = store.transaction("id")
+        tx.commit_positions(consumer)
+        if not moment.startswith("gathered"):
+            tx._open.write(tx._open._take())
+        if moment in ("durable", "left to opening"):
+            tx._open._make_durable()
+        store.delete_topic("a")
+        store.create_topic("a", 3)
+        store.topic("a").append_many([(None, b"new")] * 8)
+        if moment == "gathered again":
+            tx.commit_positions(consumer)
+        if moment == "left to opening":
+            tx._open.write_state(TransactionStatus.PREPARE_COMMIT)
+            shutil.copytree(tmp_path / "data", tmp_path / "copy" / "data", ignore=shutil.ignore_patterns(".lock"))
+        tx.commit()
+        consumer.close()
+    with a_store(tmp_path / "copy" if moment == "left to opening" else tmp_path) as store:
+        assert offsets(store, "group") == {TopicPartition("b", 0): 1}
+        with store.consumer("group", ["a", "b"]) as consumer:
+            assert [record.value for record in consumer.poll()] == [b"new"] * 8
+
+
+def test_positions_in_topics_of_another_store_stay(tmp_path: Path) -> None:
+    """Such go by the names of topics: nothing here says that one of them is gone."""
+    with a_store(tmp_path) as store, open_store(tmp_path / "theirs") as theirs:
+        theirs.create_topic("c").append(b"one")
+        with theirs.consumer("group", "c", positions=store) as consumer, store.transaction("id") as tx:
+            consumer.poll()
+            tx.commit_positions(consumer)
+        assert offsets(store, "group") == {TopicPartition("c", 0): 1}
 
 
 @pytest.mark.parametrize("goes_on", [False, True])
