@@ -2,6 +2,8 @@
 
 To use a file is to hold a reference to its `OpenFile` or `OpenMap`: that is the pin. The pool only ever drops its own reference, so a
 file that somebody is reading stays open until the reading is done, also when it was deleted meanwhile, and no lock is taken to read.
+A name is not a file: while a segment is swapped another one takes its name. Who renames a file says so to its owner before anything else
+gets the name it had, so what was opened by a name that the owner still has is the owner's (`FilePool.open_own`).
 Files that are written to are opened by `open_for_writing` and belong to whoever holds them; the pool does not count them.
 """
 
@@ -12,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 from weakref import WeakSet
 
 from tidelog.disk.disk import OS, Disk
@@ -43,6 +46,12 @@ class OpenMap:
         self.view = memoryview(mapped)
 
 
+class Named(Protocol):
+    """Who owns a file, and knows what it is called now."""
+
+    path: str
+
+
 class PooledFile:
     """A file by its path, open or not. The owner changes `path` when it renames the file."""
 
@@ -58,7 +67,7 @@ class PooledFile:
         """The open file; hold it while using it. Raises `FileNotFoundError` if it was deleted before it was opened."""
         opened = self._open
         if opened is None:
-            opened = self._pool.open_file(self.path)
+            opened = self._pool.open_own(self)
             self._open = opened
             self._pool.enter(self)
         self.is_recent = True
@@ -89,7 +98,7 @@ class PooledMap:
         """At least the first `size` bytes, which the file must have; hold the view while using it."""
         opened = self._open
         if opened is None or len(opened.view) < size:
-            opened = self._pool.open_map(self.path, size)
+            opened = self._pool.open_map(self, size)
             self._open = opened
             self._pool.enter(self)
         self.is_recent = True
@@ -125,6 +134,14 @@ class FilePool:
             fd = self.disk.open(path)
         return OpenFile(self.disk, fd)
 
+    def open_own(self, owner: Named) -> OpenFile:
+        """Open the file of an owner for reading, whatever it is called by then."""
+        while True:
+            path = owner.path
+            opened = self.open_file(path)
+            if owner.path == path:
+                return opened
+
     def open_for_writing(self, path: str) -> OpenFile:
         """Open for reading and writing."""
         try:
@@ -147,13 +164,13 @@ class FilePool:
             fd = self.disk.create(path, exclusive=exclusive)
         return OpenFile(self.disk, fd)
 
-    def open_map(self, path: str, size: int) -> OpenMap:
-        """Map a file up to its end, which must not lie before `size`."""
-        opened = self.open_file(path)
+    def open_map(self, owner: Named, size: int) -> OpenMap:
+        """Map the file of an owner up to its end, which must not lie before `size`."""
+        opened = self.open_own(owner)
         while True:
             mapped_size = self.disk.size(opened.fd)
             if mapped_size < size:
-                raise OSError(errno.EIO, f"the file ends at {mapped_size}, not at {size}", path)
+                raise OSError(errno.EIO, f"the file ends at {mapped_size}, not at {size}", owner.path)
             try:
                 return OpenMap(self.disk.map(opened.fd, mapped_size))
             except ValueError:

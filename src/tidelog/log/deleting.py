@@ -82,13 +82,14 @@ class Deleting(TakingOver):
 
     def _delete_first(self, segment: Segment) -> None:
         """Let the first segment go. It leaves the view when its `.log` has another name: if that fails, it stays, below the start."""
+        self._supersede({segment.base_offset})
         try:
             rename_segment(self.pool.disk, segment, DELETED)
         finally:
             if segment.stage == DELETED:
                 self.view = View.of(self.view.segments[1:])
                 self.removed_bytes += segment.size_bytes
-                self._to_remove = [*self._to_remove, (self.clock() + self.config.file_delete_delay_ms, segment)]
+                self._remove_later([segment])
         self.producers.set_aside([segment.base_offset])
 
     def _deletable(self, count: int, end_offset: int | None) -> int:
@@ -106,11 +107,27 @@ class Deleting(TakingOver):
             return
         for segment in segments:
             segment.close_writers()
+        self._supersede({segment.base_offset for segment in segments})
         old_to_deleted(self.pool.disk, self.directory, segments)
         self.producers.set_aside({segment.base_offset for segment in segments} - set(replaced))
         self.removed_bytes += sum(segment.size_bytes for segment in segments)
+        self._remove_later(segments)
+
+    def _supersede(self, base_offsets: set[int]) -> None:
+        """Segments with these base offsets are about to be deleted, and `.deleted` files of their names may wait for their time already.
+
+        A reader with an old view that opens a file of the first only then must not get that of the second: it finds none, and looks again.
+        """
+        for _, segment in self._to_remove:
+            if segment.base_offset in base_offsets:
+                segment.superseded()
+
+    def _remove_later(self, segments: Sequence[Segment]) -> None:
+        """These are `.deleted` now; who had these names before went with that, and what is left of it goes with them."""
         due_ms = self.clock() + self.config.file_delete_delay_ms
-        self._to_remove = [*self._to_remove, *((due_ms, segment) for segment in segments)]
+        names = {segment.base_offset for segment in segments}
+        others = [item for item in self._to_remove if item[1].base_offset not in names]
+        self._to_remove = [*others, *((due_ms, segment) for segment in segments)]
 
     def remove_due(self, *, at_once: bool = False) -> None:
         """Remove the files of deleted segments whose delay has passed; `at_once`: of all.

@@ -135,10 +135,17 @@ class SegmentBase:
     def restaged(self, stage: str) -> None:
         """Its files have another suffix now."""
         self.stage = stage
-        self.file.path = self.path_of(LOG)
-        self.index.renamed(self.path_of(INDEX))
-        self.time_index.renamed(self.path_of(TIME_INDEX))
-        self.txn_index.path = self.path_of(TXN_INDEX)
+        self._renamed(self.path_of(LOG), self.path_of(INDEX), self.path_of(TIME_INDEX), self.path_of(TXN_INDEX))
+
+    def superseded(self) -> None:
+        """Its files are about to be written over by those of another deleted segment: it has none that could still be opened."""
+        self._renamed("", "", "", "")
+
+    def _renamed(self, log: str, index: str, time_index: str, txn_index: str) -> None:
+        self.file.path = log
+        self.index.renamed(index)
+        self.time_index.renamed(time_index)
+        self.txn_index.path = txn_index
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_offset}, {self.size_bytes} bytes)"

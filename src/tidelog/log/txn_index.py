@@ -79,7 +79,7 @@ class TxnIndex:
             return []
         if self.size_bytes > MAX_SMALL_FILE_BYTES:
             raise OSError(errno.EFBIG, f"a transaction index of {self.size_bytes} bytes, which no segment has", self.path)
-        opened = self._writer or self._pool.open_file(self.path)
+        opened = self._writer or self._pool.open_own(self)
         return parse_entries(self._pool.disk.read(opened.fd, self.size_bytes, 0))
 
     def append(self, entry: AbortedTxn) -> None:

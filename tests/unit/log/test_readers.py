@@ -9,10 +9,15 @@ from pathlib import Path
 import pytest
 
 from tests.support.faulty_disk import FaultyDisk
-from tests.support.logs import TIME, QuietDisk, check_log, cleaned_copy, number_of, numbered, open_log, pool_of
+from tests.support.logs import TIME, QuietDisk, check_log, cleaned_copy, number_of, numbered, open_log, pool_of, state_of
+from tidelog.compaction.cleaned_segment import CleanedSegment
+from tidelog.compaction.stats import Counts
 from tidelog.disk.file_pool import FilePool
+from tidelog.disk.names import LOG
 from tidelog.errors import OffsetOutOfRangeError
 from tidelog.log.log import Log
+from tidelog.log.segment import Segment
+from tidelog.record import walk_headers
 
 TINY = {"internal.segment.bytes": 600, "index.interval.bytes": 100, "file.delete.delay.ms": 0}
 SECONDS = 0.6
@@ -192,6 +197,61 @@ def test_a_segment_is_read_at_each_step_of_a_swap(tmp_path: Path) -> None:
 
 def step_of(disk: FaultyDisk) -> str:
     return f"at the rename to {Path(disk.calls[-1].path).name}"
+
+
+@pytest.mark.parametrize("delay_ms", [0, 60_000])
+@pytest.mark.parametrize("kind", [".log", ".index", ".timeindex"])
+def test_a_name_that_another_file_has_taken_before_it_is_opened(kind: str, delay_ms: int, tmp_path: Path) -> None:
+    """A reader knew the name of a file and opened it when another one had taken it, and looked there by what it knew of the old one.
+
+    It has the old segment as long as its deleted files are there, then the new one.
+    """
+    disk = FaultyDisk()
+    config = {"internal.segment.bytes": 400, "index.interval.bytes": 0, "file.delete.delay.ms": delay_ms}
+    with open_log(tmp_path, config, disk=disk) as log:
+        for number in range(12):
+            log.append(numbered(number, timestamp_ms=TIME + number))
+        old = log.segments[0]
+        left = range(log.segments[1].base_offset - 1, 12)
+        assert left.start > 2
+        pool_of(log).drop_all()
+        disk.run(1, lambda: log.replace_segments([thinned_copy(log, old)], [old]), kind="open", on=f"{0:020}{kind}")
+        expected = range(1, 12) if delay_ms else left
+        if kind == ".timeindex":
+            assert log.offset_for_time(TIME + 1) == (expected[0], TIME + expected[0])
+        else:
+            assert [number_of(record) for record in log.read(1)] == list(expected)
+        assert [call.path.endswith(kind) for call in disk.fired] == [True]
+        disk.heal()
+        assert [number_of(record) for record in log.read()] == list(left)
+        check_log(log)
+
+
+def test_a_deleted_file_that_another_one_has_replaced_is_not_opened(tmp_path: Path) -> None:
+    """Two swaps within `file.delete.delay.ms` leave one `.deleted` file of a name: the second."""
+    with open_log(tmp_path, {"internal.segment.bytes": 400, "index.interval.bytes": 0, "file.delete.delay.ms": 60_000}) as log:
+        for number in range(12):
+            log.append(numbered(number))
+        first = log.segments[0]
+        second = cleaned_copy(log, first)
+        log.replace_segments([second], [first])
+        assert first.file.open()  # its own, while nothing has taken its place
+        log.replace_segments([cleaned_copy(log, second)], [second])
+        pool_of(log).drop_all()
+        for opened in (first.file.open, lambda: first.index.locate(2), lambda: first.time_index.lookup(TIME)):
+            with pytest.raises(FileNotFoundError):
+                opened()
+        assert second.file.open()
+        assert [segment for _, segment in state_of(log).to_remove] == [second]
+        check_log(log)
+
+
+def thinned_copy(log: Log, segment: Segment) -> Segment:
+    """A complete `.cleaned` segment with nothing but the last batch of another: it has no index entries."""
+    data = Path(segment.path_of(LOG)).read_bytes()
+    cleaned = CleanedSegment(segment, log.config, Counts())
+    cleaned.append(memoryview(data)[int(walk_headers(data).position[-1]) :])
+    return cleaned.finish(0)
 
 
 def test_overtaken_by_retention(tmp_path: Path) -> None:
