@@ -91,8 +91,8 @@ growth: setup ## time and memory from 64 MiB to 4 GiB, and docs/performance.md w
 	$(BIN)/python -m bench.growth
 	$(BIN)/python -m bench.page
 
-fuzz: setup ## a million (BATCHES=1000000) mutated batches against the kernel under AddressSanitizer
-	$(BIN)/python -m tests.fuzz.sanitized --batches $(or $(BATCHES),1000000)
+fuzz: setup ## a million (BATCHES=1000000) mutated batches against the kernel under AddressSanitizer; LONG=1 for many millions
+	$(BIN)/python -m tests.fuzz.sanitized --batches $(or $(BATCHES),1000000) $(if $(LONG),--long)
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis interop/.jars interop/.classes

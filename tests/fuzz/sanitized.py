@@ -1,11 +1,14 @@
 """Feed mutated batches to a kernel that is compiled with AddressSanitizer and UndefinedBehaviorSanitizer.
 
-    python -m tests.fuzz.sanitized --batches 1000000 [--seed N] [--processes N]
+    python -m tests.fuzz.sanitized --batches 1000000 [--seed N] [--processes N] [--long]
 
 The kernel is built in a copy of the tree, `build/sanitized/`, and built again only when its sources change. Each process works through its
 share of the input numbers; an input follows from seed and number alone, so a crash is known by its number. Every input holds at least
 one mutated batch and counts as one. What crashes, hangs, raises anything but a `TidelogError`, or reads differently in two ways is kept in
 `build/fuzz-findings/`, and the exit code is 1.
+
+With `--long` Python's own objects are made by its own allocator, which the sanitizer does not look into: half as fast again. What the
+kernel is given are numpy's buffers and its own, and those are guarded all the same (the canary is one).
 """
 
 import argparse
@@ -86,6 +89,7 @@ def main() -> int:
     parser.add_argument("--batches", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--long", action="store_true", help="guard buffers alone, not Python's own objects: faster")
     parser.add_argument("--canary", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)  # first input, end, state file
     arguments = parser.parse_args()
@@ -95,8 +99,9 @@ def main() -> int:
         start, stop, state_file = arguments.worker
         return _work(arguments.seed, int(start), int(stop), Path(state_file))
     build()
-    check_canary()
-    return run(arguments.seed, arguments.batches, arguments.processes)
+    environment = sanitized_environment(guards_objects=not arguments.long)
+    check_canary(environment)
+    return run(arguments.seed, arguments.batches, arguments.processes, environment)
 
 
 def build() -> None:
@@ -134,7 +139,7 @@ def build() -> None:
     stamp.write_text(digest.hexdigest())
 
 
-def sanitized_environment() -> dict[str, str]:
+def sanitized_environment(*, guards_objects: bool = True) -> dict[str, str]:
     """What a process needs to run the sanitized kernel."""
     libraries = [
         subprocess.run(["cc", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
@@ -142,7 +147,7 @@ def sanitized_environment() -> dict[str, str]:
     ]
     return os.environ | {
         "LD_PRELOAD": " ".join(libraries),
-        "PYTHONMALLOC": "malloc",
+        "PYTHONMALLOC": "malloc" if guards_objects else "pymalloc",
         "PYTHONPATH": f"{BUILD / 'src'}{os.pathsep}{ROOT}",
         "TIDELOG_KERNEL": "",
         # Arrow's own pools would hide its buffers from the sanitizer.
@@ -152,10 +157,10 @@ def sanitized_environment() -> dict[str, str]:
     }
 
 
-def check_canary() -> None:
+def check_canary(environment: dict[str, str]) -> None:
     """A deliberate read past the end must be reported, or the run would prove nothing."""
     command = [sys.executable, "-m", "tests.fuzz.sanitized", "--canary"]
-    done = subprocess.run(command, cwd=ROOT, env=sanitized_environment(), capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if done.returncode == 0 or CANARY_TEXT not in done.stderr:
         sys.exit(f"the sanitizer did not report a read past the end of a buffer:\n{done.stderr}")
 
@@ -188,7 +193,7 @@ def _ensure_sanitized() -> None:
     assert hasattr(ctypes.CDLL(None), "__ubsan_handle_out_of_bounds"), "UndefinedBehaviorSanitizer is not loaded"
 
 
-def run(seed: int, batches: int, processes: int) -> int:
+def run(seed: int, batches: int, processes: int, environment: dict[str, str]) -> int:
     """Share the inputs over processes and watch them."""
     FINDINGS.mkdir(parents=True, exist_ok=True)
     bounds = [batches * number // processes for number in range(processes + 1)]
@@ -196,12 +201,12 @@ def run(seed: int, batches: int, processes: int) -> int:
     started_at = told_at = time.monotonic()
     crashes = 0
     for worker in workers:
-        _start(worker, seed, worker.start)
+        _start(worker, seed, worker.start, environment)
     try:
         while any(worker.process for worker in workers):
             time.sleep(0.2)
             for worker in workers:
-                crashes += _watch(worker, seed)
+                crashes += _watch(worker, seed, environment)
             if time.monotonic() - told_at >= PROGRESS_SECONDS:
                 told_at = time.monotonic()
                 done, read, found = _totals(workers)
@@ -233,16 +238,16 @@ def _totals(workers: list[Worker]) -> tuple[int, int, int]:
     return done, read, findings
 
 
-def _start(worker: Worker, seed: int, first: int) -> None:
+def _start(worker: Worker, seed: int, first: int, environment: dict[str, str]) -> None:
     worker.state_path.write_bytes(STATE.pack(first, 0, 0, 0))
     worker.last_index, worker.moved_at = -1, time.monotonic()
     command = [sys.executable, "-m", "tests.fuzz.sanitized", "--seed", str(seed)]
     command += ["--worker", str(first), str(worker.stop), str(worker.state_path)]
     with worker.stderr_path.open("wb") as stderr:
-        worker.process = subprocess.Popen(command, cwd=ROOT, env=sanitized_environment(), stderr=stderr)
+        worker.process = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=stderr)
 
 
-def _watch(worker: Worker, seed: int) -> int:
+def _watch(worker: Worker, seed: int, environment: dict[str, str]) -> int:
     """Look after a process: 1 if it has died or hung on an input, which is kept; the next one goes on behind it."""
     process = worker.process
     if process is None:
@@ -268,7 +273,7 @@ def _watch(worker: Worker, seed: int) -> int:
     worker.finished_counts = (done + 1, read, findings)
     worker.state_path.write_bytes(STATE.pack(index, 0, 0, 0))
     if index + 1 < worker.stop:
-        _start(worker, seed, index + 1)
+        _start(worker, seed, index + 1, environment)
     return 1
 
 

@@ -20,6 +20,7 @@ MODULES = (
     "zstd_frame",
     "payloads",
     "record",
+    "any_record",
     "records",
     "objects",
     "headers",

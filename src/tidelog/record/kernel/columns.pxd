@@ -2,7 +2,8 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from tidelog.record.kernel.records cimport copy_bytes, long_varint
+from tidelog.record.kernel.any_record cimport long_varint
+from tidelog.record.kernel.records cimport copy_bytes
 
 @cython.locals(count=int64_t, nulls=int64_t, at=int64_t, i=int64_t, length=int64_t, p="const uint8_t*", d="uint8_t*")
 cpdef int64_t gather(

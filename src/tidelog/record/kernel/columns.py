@@ -12,7 +12,8 @@ except ImportError:  # interpreted, and Cython is not installed
     from tidelog.record.kernel import no_cython as cython
 
 if not cython.compiled:  # compiled, these are C functions, named in columns.pxd
-    from tidelog.record.kernel.records import copy_bytes, long_varint
+    from tidelog.record.kernel.any_record import long_varint
+    from tidelog.record.kernel.records import copy_bytes
 
 
 def gather(payload: Any, starts: Any, lengths: Any, offsets: Any, data: Any, validity: Any) -> int:

@@ -1,8 +1,8 @@
 # C types of compact.py.
 cimport cython
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from tidelog.record.kernel.encode cimport put_int
+from tidelog.record.kernel.encode cimport put_int, put_varint, varint_size
 from tidelog.record.kernel.headers cimport memory_view, move_view, read_i32
 from tidelog.record.kernel.records cimport copy_bytes, parse_one, report, report_record
 
@@ -51,14 +51,5 @@ cdef inline int64_t put_records(
     int64_t out_at) noexcept nogil
 
 cdef inline int64_t put_empty(uint8_t* out, int64_t out_at, const uint8_t* p, int64_t position, int64_t attributes) noexcept nogil
-
-@cython.locals(raw=uint64_t, size=int64_t)
-cdef inline int64_t varint_size(int64_t number) noexcept nogil
-
-@cython.locals(raw=uint64_t)
-cdef inline int64_t put_varint(uint8_t* out, int64_t at, int64_t number) noexcept nogil
-
-@cython.locals(raw=uint64_t)
-cdef inline uint64_t zigzag(int64_t number) noexcept nogil
 
 cdef inline int64_t wrap64(int64_t number) noexcept nogil

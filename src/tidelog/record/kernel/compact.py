@@ -17,7 +17,7 @@ from tidelog.record.faults import Fault
 from tidelog.record.outcomes import RetainAnswer, RetainRule, RetainStop
 
 if not cython.compiled:  # compiled, these are C functions, named in compact.pxd
-    from tidelog.record.kernel.encode import put_int
+    from tidelog.record.kernel.encode import put_int, put_varint, varint_size
     from tidelog.record.kernel.headers import read_i32
     from tidelog.record.kernel.records import copy_bytes, parse_one, report, report_record
 
@@ -380,36 +380,6 @@ def put_empty(out: Pointer, out_at: int, p: Pointer, position: int, attributes: 
     put_int(out, out_at + 27, -1, 8)
     put_int(out, out_at + 57, 0, 4)
     return out_at + HEADER_SIZE
-
-
-def varint_size(number: int) -> int:
-    """Bytes of a zigzag varint."""
-    raw = zigzag(number)
-    size = 1
-    while raw >= 128:
-        raw = raw >> 7
-        size += 1
-    return size
-
-
-def put_varint(out: Pointer, at: int, number: int) -> int:
-    """Write a zigzag varint: where it ends."""
-    raw = zigzag(number)
-    while raw >= 128:
-        out[at] = (raw & 127) | 128
-        raw = raw >> 7
-        at += 1
-    out[at] = raw
-    return at + 1
-
-
-def zigzag(number: int) -> int:
-    """Signed to unsigned, small numbers staying small."""
-    raw = number
-    raw = raw << 1
-    if number < 0:
-        raw = ~raw
-    return raw
 
 
 def wrap64(number: int) -> int:

@@ -5,7 +5,8 @@ from libc.string cimport memcpy
 
 from tidelog.record.kernel.header_list cimport as_bytes, as_timestamp, encode_headers
 from tidelog.record.kernel.record cimport Record
-from tidelog.record.kernel.records cimport copy_bytes, long_varint
+from tidelog.record.kernel.any_record cimport long_varint
+from tidelog.record.kernel.records cimport copy_bytes
 
 cdef int64_t HEADER_SIZE, MAX_INT32, BATCH_BYTES, ATTRIBUTES, LEADER_EPOCH, PRODUCER_ID, PRODUCER_EPOCH, APPEND_TIME
 cdef int64_t DEFAULT_TIMESTAMP, BASE_TIMESTAMP, KEEP_OFFSETS, NEXT_OFFSET, NEXT_SEQUENCE, OUTPUT_END

@@ -20,7 +20,8 @@ from tidelog.record.kernel.record import Record
 from tidelog.record.slots import Plan
 
 if not cython.compiled:  # compiled, these are C functions, named in encode.pxd
-    from tidelog.record.kernel.records import copy_bytes, long_varint
+    from tidelog.record.kernel.any_record import long_varint
+    from tidelog.record.kernel.records import copy_bytes
 
 Pointer = Any  # a C pointer when compiled, the memoryview itself when not
 

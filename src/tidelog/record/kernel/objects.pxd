@@ -3,7 +3,8 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from tidelog.record.kernel.record cimport Record
-from tidelog.record.kernel.records cimport long_varint, parse_one
+from tidelog.record.kernel.any_record cimport long_varint
+from tidelog.record.kernel.records cimport parse_one
 
 cdef int64_t PAYLOAD_TOO_SHORT, PAYLOAD_TOO_LONG
 

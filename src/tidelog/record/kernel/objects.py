@@ -11,7 +11,8 @@ from tidelog.record.faults import Fault, raise_fault
 from tidelog.record.kernel.record import Record
 
 if not cython.compiled:  # compiled, these are C functions, named in objects.pxd
-    from tidelog.record.kernel.records import long_varint, parse_one
+    from tidelog.record.kernel.any_record import long_varint
+    from tidelog.record.kernel.records import parse_one
 
 Pointer = Any  # a C pointer when compiled, the memoryview itself when not
 

@@ -1,7 +1,9 @@
 # C types of records.py. The source itself stays plain Python, and runs as it is where there is no compiler.
 cimport cython
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
+
+from tidelog.record.kernel.any_record cimport parse_any_record
 
 cdef extern from *:
     """
@@ -16,8 +18,7 @@ cdef extern from *:
 cdef int64_t PREFETCH_DISTANCE, PREFETCH_STEP
 
 cdef int64_t NEGATIVE_COUNT, RECORD_COUNT, MIN_RECORD_SIZE
-cdef int64_t TRUNCATED_VARINT, VARINT_TOO_LONG, RECORD_LENGTH, RECORD_SIZE_MISMATCH, KEY_LENGTH, VALUE_LENGTH
-cdef int64_t HEADER_COUNT, HEADER_KEY_LENGTH, HEADER_VALUE_LENGTH, PAYLOAD_TOO_SHORT, PAYLOAD_TOO_LONG, COLUMN_FULL
+cdef int64_t PAYLOAD_TOO_SHORT, PAYLOAD_TOO_LONG, COLUMN_FULL
 cdef int64_t BATCH_FIELDS, WANT_KEYS, WANT_VALUES, WANT_SLICES, DONE, KEY_BYTES, KEY_NULLS, VALUE_BYTES, VALUE_NULLS
 
 @cython.locals(
@@ -54,22 +55,6 @@ cdef (int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, in
 )
 cdef inline (int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t) parse_record(
     const uint8_t* p, int64_t at, int64_t end) noexcept nogil
-
-@cython.locals(
-    start=int64_t, length=int64_t, field=int64_t, timestamp_delta=int64_t, offset_delta=int64_t, key_start=int64_t,
-    key_length=int64_t, value_start=int64_t, value_length=int64_t, headers_start=int64_t, header_count=int64_t,
-)
-cdef (int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t) parse_any_record(
-    const uint8_t* p, int64_t at, int64_t end) noexcept nogil
-
-@cython.locals(field=int64_t, length=int64_t, _=int64_t)
-cdef (int64_t, int64_t, int64_t) skip_headers(const uint8_t* p, int64_t at, int64_t end, int64_t header_count) noexcept nogil
-
-@cython.locals(first=int64_t, second=int64_t)
-cdef inline (int64_t, int64_t) varint(const uint8_t* p, int64_t at, int64_t end, int64_t bits) noexcept nogil
-
-@cython.locals(start=int64_t, raw=uint64_t, half=uint64_t, group=uint64_t, shift=int64_t, byte=int64_t, value=int64_t)
-cdef (int64_t, int64_t) long_varint(const uint8_t* p, int64_t at, int64_t end, int64_t bits) noexcept nogil
 
 cdef bint report_record(
     int64_t* f, int64_t start, int64_t end, int64_t index, int64_t count, int64_t batch,
