@@ -235,13 +235,13 @@ def test_a_deleted_file_that_another_one_has_replaced_is_not_opened(tmp_path: Pa
         first = log.segments[0]
         second = cleaned_copy(log, first)
         log.replace_segments([second], [first])
-        assert first.file.open()  # its own, while nothing has taken its place
+        assert first.size_bytes == pool_of(log).disk.size(first.file.open().fd)  # its own, while nothing has taken its place
         log.replace_segments([cleaned_copy(log, second)], [second])
         pool_of(log).drop_all()
         for opened in (first.file.open, lambda: first.index.locate(2), lambda: first.time_index.lookup(TIME)):
             with pytest.raises(FileNotFoundError):
                 opened()
-        assert second.file.open()
+        assert second.size_bytes == pool_of(log).disk.size(second.file.open().fd)
         assert [segment for _, segment in state_of(log).to_remove] == [second]
         check_log(log)
 
