@@ -9,16 +9,6 @@ from typing import Any
 from bench.growth_fit import FLAT_AT_MOST, LINEAR_AT_MOST, Growth, Point, size_text
 from bench.page_text import Column, paragraph, table
 
-WHY_NOT_LINEAR = {
-    "append": "`append`: from some 2 GiB of unwritten pages on (a tenth of this machine's memory, by Linux's `vm.dirty_background_ratio`) "
-    "the system writes them out beside it; a loop of plain `write` calls is slowed down as much.",
-}
-WHY_NOT_FLAT = {
-    "compact-local": "`compact-local`: the map of keys takes as much as there can be keys to clean, up to "
-    "`log.cleaner.dedupe.buffer.size`, 128 MiB. At 256 MiB it takes 26 MB, from 1 GiB on nearly all of that, and never more.",
-}
-"""What was found to be the reason where a row is not as it should be; told only where that is so."""
-
 
 def growth_section(grown: Sequence[Growth], kept: Mapping[str, Any]) -> str:
     """Time and memory at each size."""
@@ -36,7 +26,8 @@ def growth_section(grown: Sequence[Growth], kept: Mapping[str, Any]) -> str:
                 "keys out of "
                 f"{kept['keys']:,}, in the page cache. Each job at each size is a process of its own; what is imported late, and the "
                 "JVM, are "
-                "warmed up by the smallest log. Spark is `local[2]`, all else one thread. `append` syncs nothing."
+                "warmed up by the smallest log. Spark is `local[2]`, all else one thread. `append` syncs nothing, and drops old "
+                "segments before the system has written them out; `compact-local` has 16 MiB for keys."
             ),
             "![Seconds of each job by the size of the log; the table below has the figures](performance/growth-time.svg)",
             paragraph(
@@ -56,15 +47,8 @@ def growth_section(grown: Sequence[Growth], kept: Mapping[str, Any]) -> str:
                 "before it collects."
             ),
             table(columns, (cells for growth in grown for cells in _memory_cells(growth, sizes))),
-            *_reasons(grown),
         ]
     )
-
-
-def _reasons(grown: Sequence[Growth]) -> list[str]:
-    found = [WHY_NOT_LINEAR[growth.job] for growth in grown if not growth.is_linear and growth.job in WHY_NOT_LINEAR]
-    found += [WHY_NOT_FLAT[growth.job] for growth in grown if not growth.is_flat and growth.job in WHY_NOT_FLAT]
-    return [paragraph(" ".join(found))] if found else []
 
 
 def _time_cells(growth: Growth, sizes: Sequence[int]) -> list[str]:

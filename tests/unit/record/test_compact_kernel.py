@@ -117,6 +117,15 @@ def test_a_batch_outside_of_the_window_stops() -> None:
         assert (answers["DONE"], answers["STOP"] == RetainStop.OUT_OF_WINDOW) == (done, done < 2)
 
 
+@pytest.mark.parametrize("latest_offset", [BASE + 4, BASE + 100])
+def test_a_batch_that_ends_before_it_begins_does_not_ask_for_bits(latest_offset: int) -> None:
+    """It began behind the latest offset and ended there or before: bits were read outside of their memory (found by `make fuzz`)."""
+    batch = NewBatch([(b"k", b"v", (), TIME)], base_offset=latest_offset + 1).encode()
+    backward = patched(batch, 23, (-1).to_bytes(4, "big", signed=True))
+    kept, answers = retain(exact(backward), first=BASE, end=BASE + 5, latest_offset=latest_offset)
+    assert (kept, answers["DONE"], answers["STOP"]) == (backward, 1, 0)  # behind the latest offset all is kept
+
+
 def test_a_record_outside_of_the_window_stops_before_its_batch() -> None:
     good = NewBatch([(b"a", b"1", (), TIME)] * 2, base_offset=BASE).encode()
     liar = patched(good, 23, (0).to_bytes(4, "big"))  # its header says that it ends with the first

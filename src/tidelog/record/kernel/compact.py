@@ -163,7 +163,8 @@ def retain_batches(
                 if base_offset <= latest_offset and (base_offset < bits_first or judged >= bits_end or last_offset < base_offset):
                     stop = OUT_OF_WINDOW
                     break
-                if not counts_all and last_offset <= latest_offset:
+                # One that ends before it begins may begin behind the latest offset, where the window was not asked for.
+                if not counts_all and base_offset <= last_offset and last_offset <= latest_offset:
                     state = range_state(b, base_offset - bits_first, last_offset - bits_first)
             elif records > keep_room - flag_at:
                 stop = OUT_OF_WINDOW
