@@ -39,7 +39,7 @@ from tidelog.store.store import Store
 RUN = 64
 UNWRITTEN_SEGMENTS = 3
 APPENDING = NO_FLUSH | {"segment.bytes": str(256 << 20), "file.delete.delay.ms": "0"}
-"""From a tenth of the machine's memory on, Linux writes out what nobody has synced, which slows a loop of plain `write` calls down as much."""
+"""From a tenth of the memory on, Linux writes out what nobody has synced, and slows a loop of plain `write` calls down as much."""
 DEDUPE_BUFFER = {"log.cleaner.dedupe.buffer.size": str(16 << 20)}
 """Room for all keys, and full use of it from 256 MiB on, so that it is the same for all sizes that are compared."""
 CHANGING = ("recovery", "compact-local", "compact-spark")
@@ -49,7 +49,7 @@ MASTER = "local[2]"
 
 
 def append(source: Path) -> Timed:
-    """Into a log of its own, that is dropped before anything of it has to reach the disk: old segments while it grows, the rest at the end."""
+    """Into a log of its own, dropped before anything of it has to reach the disk: old segments while it grows, the rest at the end."""
     folder = SCRATCH / f"growth-append-{os.getpid()}"
     done, dropped, seconds = 0, 0, 0.0
     log = Log.open(folder / PARTITION, config=APPENDING)
