@@ -123,6 +123,7 @@ def test_decoders(store: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
+        (["--json", "-f", "%s"], "--json and --format are two ways to print a record"),
         (["--value-decoder", "xml"], "no such decoder: 'xml'"),
         (["--value-decoder", "avro"], "avro needs a schema file"),
         (["--value-schema", "x"], "nothing that says what it is of"),

@@ -94,6 +94,8 @@ def test_headers_partition_and_compression(tmp_path: Path) -> None:
         (b'{"value": {"base64": "?"}}', "value: "),
         (b'{"value": "x", "headers": [["a"]]}', "headers are no list"),
         (b'{"value": "x", "timestamp_ms": "now"}', "timestamp_ms is no whole number"),
+        (b'{"value": "x", "timestamp_ms": -5}', "timestamp_ms is not from 0 to 9223372036854775807: -5"),
+        (b'{"value": "x", "timestamp_ms": 9223372036854775808}', "timestamp_ms is not from 0 to"),
         (b'{"value": "x", "kind": "offset_commit"}', "cat --raw"),
         (b'{"value": "\\ud800"}', "value: "),
     ],
@@ -116,6 +118,7 @@ def test_what_the_log_refuses(tmp_path: Path) -> None:
     done = run("produce", tmp_path / "s", "t", "-K", ":", "-Z", stdin=b"a:1\n:2\n")
     assert done.returncode == 3
     assert done.stderr.startswith("1 record appended to t before it ended\nerror: ")
+    assert "hint: record 2 of the input" in done.stderr
     assert len(records(tmp_path / "s", "t")) == 1
 
 

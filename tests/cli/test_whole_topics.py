@@ -104,6 +104,9 @@ def test_restore(store: Path, tmp_path: Path) -> None:
     log.write_bytes(log.read_bytes() + b"torn")
     [partition, result] = objects("restore", store, "-o", tmp_path / "new")
     assert (partition["records"], len(partition["cuts"]), result["records"]) == (11, 1, 11)
+    [cut] = partition["cuts"]
+    assert (cut["base_offset"], cut["position"], cut["size_bytes"]) == (0, log.stat().st_size - 4, 4)
+    assert (tmp_path / "new" / "emails-0" / cut["kept_in"]).read_bytes() == b"torn"
     assert run("verify", tmp_path / "new").returncode == 0
     assert len(objects("cat", tmp_path / "new", "emails")) == 11
 

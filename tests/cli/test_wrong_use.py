@@ -84,6 +84,7 @@ def test_one_partition_is_no_directory_of_topics(command: str, store: Path, tmp_
         ("history {s} t --as-of 5", "--as-of 5 is an offset, and there are 2 partitions", "a time means something in all of them"),
         ("ingest {s} t {d}/rows.csv --compression nope", "--compression: expected one of none", "tidelog ingest --help"),
         ("ingest {s} n {d}/rows.csv --config nope=1", "unknown setting 'nope'", "tidelog config get lists them all"),
+        ("explain {s} --config nope=1", "unknown setting 'nope'", "tidelog config get lists those of a topic"),
         ("ingest {s} t {d}/rows.csv --key upper(key)", "no column 'upper(key)' to be the key", "an expression of SQL is for Spark"),
         ("produce {s} t --compression bzip", "no such codec: 'bzip'", "one of none, gzip"),
         ("find {s} t --offset 99 -p 0", "offset out of range", "earliest is the beginning, latest the end"),

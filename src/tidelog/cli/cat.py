@@ -96,6 +96,8 @@ class Look(NamedTuple):
         """What prints a record; `at_once` for who follows a topic."""
         from tidelog.schema.value_decoders import decoder_of
 
+        if self.as_json and self.form is not None:  # with --json nothing but objects is printed, and a format makes none
+            raise InvalidConfigError("--json and --format are two ways to print a record", hint="leave out one of them")
         return printer(
             at_once=at_once,
             as_json=self.as_json,

@@ -1,6 +1,7 @@
 """`tidelog copy`: topics into a new data directory, with their offsets, ids and settings."""
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -93,6 +94,6 @@ def print_outcome(command_name: str, done: Any, *, as_json: bool) -> None:
         return
     for one in done.partitions:
         facts = {name: getattr(one, name) for name in type(one).__dataclass_fields__ if name not in ("partition", "cuts")}
-        cuts = {"cuts": [cut._asdict() if hasattr(cut, "_asdict") else str(cut) for cut in one.cuts]} if hasattr(one, "cuts") else {}
+        cuts = {"cuts": [asdict(cut) for cut in one.cuts]} if hasattr(one, "cuts") else {}
         print_json({"type": "partition", "topic": one.partition.topic, "partition": one.partition.partition} | facts | cuts)
     print_json({"type": "result", "command": command_name, "target": done.target, "records": done.records})

@@ -11,6 +11,8 @@ from tidelog.errors import InvalidConfigError
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
+_MAX_TIMESTAMP_MS = 2**63 - 1
+
 
 class InputRecord(NamedTuple):
     """A record to be appended. What is None is left to the topic: its partitioner, its clock."""
@@ -68,7 +70,7 @@ def read_json(lines: Iterable[bytes], *, keeps_partition: bool) -> Iterator[Inpu
             _bytes(found.get("key"), "key", number),
             _bytes(found["value"], "value", number),
             _headers(found.get("headers") or (), number),
-            _number(found.get("timestamp_ms"), "timestamp_ms", number),
+            _timestamp(found.get("timestamp_ms"), number),
             _number(found.get("partition"), "partition", number) if keeps_partition else None,
         )
 
@@ -105,6 +107,14 @@ def _number(value: Any, what: str, number: int) -> int | None:
     if type(value) is not int:
         raise _wrong(number, f"{what} is no whole number: {_shown(value)}")
     return value
+
+
+def _timestamp(value: Any, number: int) -> int | None:
+    """Refused here and not by the log, which knows no lines."""
+    timestamp_ms = _number(value, "timestamp_ms", number)
+    if timestamp_ms is not None and not 0 <= timestamp_ms <= _MAX_TIMESTAMP_MS:
+        raise _wrong(number, f"timestamp_ms is not from 0 to {_MAX_TIMESTAMP_MS}: {_shown(value)}")
+    return timestamp_ms
 
 
 def _shown(value: Any) -> str:

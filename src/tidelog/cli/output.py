@@ -43,6 +43,7 @@ _OPTIONS = {
     r"\buntil names ": "--until-offset names ",
     r"allow_incomplete=True": "--allow-incomplete",
     r"tidelog\.config\.SETTINGS lists them all": "tidelog config get lists them all",
+    r"tidelog\.config\.STORE_SETTINGS lists the store's own": "tidelog config get lists those of a topic",
     r"EARLIEST starts at the beginning, LATEST waits for what comes next": "earliest is the beginning, latest the end",
     r"--partition_by": "--partition-by",
     r"--bytes_as": "--bytes-as",

@@ -85,11 +85,12 @@ def _open_topic(directory: Path, topic: str, config: dict[str, str], partitions:
 def _append(topic: "Topic", records: Iterable[InputRecord], partition: int | None, compression: str | None, shown: Progress) -> None:
     """Append, and say how many are in, however it ends."""
     waiting: list[Any] = []
-    done = 0
+    done = taken = 0
     # Without a producer's id, so that what was printed and read back is the same record in every field; nothing is written twice then.
     with topic.writer(compression=compression, idempotent=False, retries=0) as writer:
         try:
             for record in records:
+                taken += 1  # before it is appended: of the one that is refused there is no handle
                 place = record.partition if partition is None else partition
                 waiting.append(
                     writer.append(record.value, key=record.key, headers=record.headers, timestamp_ms=record.timestamp_ms, partition=place)
@@ -105,7 +106,7 @@ def _append(topic: "Topic", records: Iterable[InputRecord], partition: int | Non
             if isinstance(error, UnknownTopicError):  # of a partition: the topic is there
                 error.hint = "--repartition chooses partitions anew, by key" if partition is None else "-p names one that is there"
             elif isinstance(error, TidelogError) and error.hint is None and not isinstance(error, InvalidConfigError):
-                error.hint = f"record {done + len(waiting)} of the input, or one shortly before it"
+                error.hint = f"record {taken} of the input, or one shortly before it"
             raise
     progress(_count(done + len(waiting), topic.name, is_all=True))
 

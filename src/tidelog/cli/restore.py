@@ -23,7 +23,7 @@ def command(
     until: Until = None,
     until_offset: UntilOffset = None,
     damage: Annotated[
-        str, typer.Option("--damage", help="Where data lies behind damage: refuse, or cut, which keeps what lies before it.")
+        str, typer.Option("--damage", help="Where segments lie behind damage: refuse, or cut, which keeps what lies before it.")
     ] = "refuse",
     spark: options.Spark = None,
     as_json: options.Json = False,

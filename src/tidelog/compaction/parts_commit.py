@@ -60,8 +60,9 @@ def finish_groups(log: Log, staging: str, groups: Sequence[UnfinishedGroup]) -> 
 
 
 def file_facts(disk: Disk, directory: str) -> dict[str, FileFacts]:
-    """By which each plain file of a directory is known again."""
-    return {seen.name: FileFacts(seen.size_bytes, seen.inode, seen.mtime_ns) for seen in disk.look(directory) if seen.kind == "file"}
+    """By which each plain file of a directory is known again; a link, as to a segment that was put elsewhere, is by itself."""
+    facts = ((seen.name, FileFacts(seen.size_bytes, seen.inode, seen.mtime_ns), seen.kind) for seen in disk.look(directory))
+    return {name: known for name, known, kind in facts if kind in ("file", "link")}
 
 
 def _decide(log: Log, parts: LogParts, made: Mapping[int, tuple[str, CleanedSizes]], path: str) -> None:

@@ -8,10 +8,14 @@
 Who is to change a log under the cleaner, to truncate it or to delete its topic, pauses it: a pass that runs is aborted, and the log is
 theirs when the pass has let go of it. Retention does not want a pass to be lost, so it takes only a log that nobody cleans. Kafka fails a
 second abort while the first one waits; here pauses are counted in both states.
+
+Who was asked to clean a log, or to delete from it, waits for the pass that runs, and goes before the cleaner's threads then: those take a
+busy log again in the moment when they have let go of it, for as long as somebody writes to it.
 """
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from enum import Enum
@@ -94,6 +98,8 @@ class Cleanings:
         self._states: dict[TopicPartition, CleaningState] = {}
         self._cleaners: dict[TopicPartition, int] = {}
         """The threads that clean."""
+        self._asked: Counter[TopicPartition] = Counter()
+        """How many wait for a log because somebody asked them to."""
         self._changed = threading.Condition()
         self.is_closed = False
         """Whether nothing is cleaned any more."""
@@ -114,18 +120,29 @@ class Cleanings:
             return tuple(sorted(self._cleaners))
 
     def try_begin(self, partition: TopicPartition) -> bool:
-        """Begin to clean a log, unless something else is going on: whether it is."""
+        """Begin to clean a log, unless something else is going on, or somebody was asked to and waits: whether it is."""
         with self._changed:
-            if self.is_closed or partition in self._states:
+            if self.is_closed or partition in self._states or partition in self._asked:
                 return False
             self._begin(partition)
             return True
 
     def begin(self, partition: TopicPartition, check: Callable[[], None] = _nothing) -> None:
         """Begin to clean a log, when nothing else is going on any more. `check` raises when that need not be waited for."""
-        with self._changed:
+        with self.first(partition), self._changed:
             self._wait(lambda: partition not in self._states, check)
             self._begin(partition)
+
+    @contextmanager
+    def first(self, partition: TopicPartition) -> Iterator[None]:
+        """Go before the cleaner's own threads meanwhile: they begin nothing with this log."""
+        with self._changed:
+            self._asked[partition] += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._asked -= Counter([partition])  # which leaves out those that nobody waits for
 
     def _begin(self, partition: TopicPartition) -> None:
         self._move(partition, begun)

@@ -126,7 +126,12 @@ class Deleting(TakingOver):
         """These are `.deleted` now; who had these names before went with that, and what is left of it goes with them."""
         due_ms = self.clock() + self.config.file_delete_delay_ms
         names = {segment.base_offset for segment in segments}
-        others = [item for item in self._to_remove if item[1].base_offset not in names]
+        others = []
+        for item in self._to_remove:
+            if item[1].base_offset in names:
+                item[1].forget()  # nobody removes it later: as long as its files were open, the system would keep what was in them
+            else:
+                others.append(item)
         self._to_remove = [*others, *((due_ms, segment) for segment in segments)]
 
     def remove_due(self, *, at_once: bool = False) -> None:

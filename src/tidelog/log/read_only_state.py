@@ -11,6 +11,7 @@ One look is:
 A file that has gone since it was listed begins the look anew.
 """
 
+import logging
 import threading
 import time
 
@@ -32,6 +33,7 @@ from tidelog.log.storage_errors import storage_error
 from tidelog.log.view import Bound, View
 
 _MAX_TRIES = 100
+_logger = logging.getLogger(__name__)
 
 
 class ReadOnlyState:
@@ -53,6 +55,8 @@ class ReadOnlyState:
         self._tail: Tail | None = None
         self._was_end_told = False
         """Whether the end was not that of the last batch, but what the owner said."""
+        self._told: tuple[str, int] | None = None
+        """The damage at the end that was told of: file and position."""
         self._learned = LearnedTxns()
         self._listing = Listing(pool, directory, self._learned)
         self._transactions = ReadOnlyTransactions(pool.disk, directory, self._learned)
@@ -197,19 +201,33 @@ class ReadOnlyState:
             )
 
     def _check_closed(self, view: View) -> None:
-        """Raise if the log was closed in order, and has bytes where it ends that are no batches: no crash has left them."""
+        """Raise if the log was closed in order, and has bytes where it ends that are no batches: no crash has left them.
+
+        If it was not, or its owner runs, a power cut may have: then it is told, once.
+        """
         tail = self._tail
         if tail is None or view.segments[-1] is not tail.segment or tail.stopped is None:
             return
-        if marker_exists(self.pool.disk, self.directory.rpartition("/")[0]):
-            raise DamagedLogError(
-                f"it was closed in order, but is damaged: {tail.stopped.what}",
-                path=tail.segment.file.path,
-                position=tail.position,
-                expected="sound batches up to its end",
-                found="others",
-                hint='nothing was changed; "salvage" keeps what is sound',
-            )
+        path, position = tail.segment.file.path, tail.position
+        if not marker_exists(self.pool.disk, self.directory.rpartition("/")[0]):
+            if self._told != (path, position):
+                self._told = path, position
+                _logger.warning(
+                    "%s: the log ends at byte %d (offset %d), below its high watermark: %s; verify says more",
+                    path,
+                    position,
+                    view.end.offset,
+                    tail.stopped.what,
+                )
+            return
+        raise DamagedLogError(
+            f"it was closed in order, but is damaged: {tail.stopped.what}",
+            path=path,
+            position=position,
+            expected="sound batches up to its end",
+            found="others",
+            hint='nothing was changed; "salvage" keeps what is sound',
+        )
 
     def place(self, view: View, offset: int) -> Bound:
         """An offset with its place in a view."""

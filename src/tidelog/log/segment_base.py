@@ -1,9 +1,10 @@
 """What every segment is, active or not: one `.log` file of batches with its indexes, how far it goes, and how old it is."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tidelog.disk.file_pool import FilePool, OpenFile, PooledFile
-from tidelog.disk.names import INDEX, LOG, TIME_INDEX, TXN_INDEX, segment_file
+from tidelog.disk.names import INDEX, LOG, SEGMENT_KINDS, TIME_INDEX, TXN_INDEX, segment_file
 from tidelog.log.offset_index import OffsetIndex
 from tidelog.log.roll import Headroom, SegmentAge
 from tidelog.log.time_index import TimeIndex, TimestampOffset
@@ -132,20 +133,26 @@ class SegmentBase:
         self.time_index = TimeIndex(self.pool, self.path_of(TIME_INDEX), self.base_offset, size_bytes=time_index_bytes)
         self.txn_index = TxnIndex(self.pool, self.path_of(TXN_INDEX), size_bytes=txn_index_bytes)
 
-    def restaged(self, stage: str) -> None:
-        """Its files have another suffix now."""
+    def restaged(self, stage: str, kinds: Sequence[str] = SEGMENT_KINDS) -> None:
+        """Its files have another suffix now, or those of some kinds: the others follow."""
         self.stage = stage
-        self._renamed(self.path_of(LOG), self.path_of(INDEX), self.path_of(TIME_INDEX), self.path_of(TXN_INDEX))
+        for kind in kinds:
+            self._renamed(kind, self.path_of(kind))
 
     def superseded(self) -> None:
         """Its files are about to be written over by those of another deleted segment: it has none that could still be opened."""
-        self._renamed("", "", "", "")
+        for kind in SEGMENT_KINDS:
+            self._renamed(kind, "")
 
-    def _renamed(self, log: str, index: str, time_index: str, txn_index: str) -> None:
-        self.file.path = log
-        self.index.renamed(index)
-        self.time_index.renamed(time_index)
-        self.txn_index.path = txn_index
+    def _renamed(self, kind: str, path: str) -> None:
+        if kind == LOG:
+            self.file.path = path
+        elif kind == INDEX:
+            self.index.renamed(path)
+        elif kind == TIME_INDEX:
+            self.time_index.renamed(path)
+        else:
+            self.txn_index.path = path
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_offset}, {self.size_bytes} bytes)"

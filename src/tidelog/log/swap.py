@@ -23,14 +23,20 @@ from tidelog.log.segment_read import next_offset_of
 
 
 def rename_segment(disk: Disk, segment: Segment, stage: str) -> None:
-    """Give the files of a segment another suffix, those that there are."""
+    """Give the files of a segment another suffix, those that there are.
+
+    Each is said to have its name when it has it: until then that may be the name of another segment's file, deleted before this one.
+    """
     old = segment.stage
-    for kind in SEGMENT_KINDS:
-        name = f"{segment.directory}/{segment_file(segment.base_offset, kind, old)}"
-        if kind == LOG or disk.exists(name):
-            disk.rename(name, f"{segment.directory}/{segment_file(segment.base_offset, kind, stage)}")
-        if kind == LOG:
-            segment.restaged(stage)  # from here on that is what it is, whatever becomes of its indexes
+    try:
+        for kind in SEGMENT_KINDS:
+            name = f"{segment.directory}/{segment_file(segment.base_offset, kind, old)}"
+            if kind == LOG or disk.exists(name):
+                disk.rename(name, f"{segment.directory}/{segment_file(segment.base_offset, kind, stage)}")
+            segment.restaged(stage, (kind,))
+    finally:
+        if segment.stage != old:
+            segment.restaged(stage)  # once its `.log` is, that is what it is, whatever becomes of its indexes
 
 
 def keep_rights(disk: Disk, segments: Iterable[Segment], like: Segment) -> None:

@@ -137,7 +137,8 @@ class TakingOver(Writing):
             )
             if stop is not None:
                 assert isinstance(stop, Exception), "a batch without a producer is nobody's duplicate"
-                raise _placed(stop, path, position + run.headers.end_position)
+                # By how long they are in the file: those before it may have been built anew.
+                raise _placed(stop, path, position + sum(map(len, batches[: len(run)])))
             if any(len(header) != HEADER_SIZE for header in run.parts[::2]):
                 return None  # in another codec than the topic's
             stamp_run(run, stamp, self.producers, pending)

@@ -97,7 +97,7 @@ def topic_id_of(disk: Disk, topic: FoundTopic) -> UUID | None:
     for partition, path in ((partition, path) for partition, paths in sorted(topic.homes.items()) for path in paths):
         try:
             found = read_metadata(disk, f"{path}/{TopicPartition(topic.name, partition)}")
-        except TidelogError:
+        except (TidelogError, OSError):  # a directory that may not be entered is told of by who reads it
             continue
         if found is not None:
             return found

@@ -148,7 +148,7 @@ class Retention:
         return is_free
 
     def _wait_for(self, log: Log, now_ms: int, done: "_Done") -> None:
-        with done.about(log):
+        with done.about(log), self._state.cleanings.first(log.partition):
             is_done = False
             while not is_done:
                 self._state.cleanings.wait_until_free(log.partition, self._state.check)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tidelog.disk.disk import Disk
 from tidelog.disk.names import TopicPartition
 from tidelog.errors import CorruptError, StagingError
-from tidelog.log.storage_errors import storage_error
+from tidelog.log.storage_errors import storage_error, typed_refusals
 from tidelog.record.headers import verify_checksums, walk_headers
 
 Block = tuple[TopicPartition, int, int, int]
@@ -133,7 +133,8 @@ class StagedReader:
         except OSError as error:
             raise storage_error(error, file.path, "opening a staged file failed") from error
         try:
-            found = self._disk.size(fd)
+            with typed_refusals(file.path, "looking at a staged file failed"):
+                found = self._disk.size(fd)
             if found != file.size_bytes:
                 raise StagingError(
                     "a staged file of another size than its task has written",

@@ -139,12 +139,13 @@ def left_decisions(disk: Disk, data_directory: str, *, within: str | None = None
     """
     found = []
     for path in find_staging(disk, data_directory, within=within):
-        if not disk.is_trusted(path, (data_directory, path.rpartition("/")[0] or "/")):
-            _logger.warning("what lies in %s is left alone: it is of a user who may not change the store", path)
-            continue
-        names = sorted(filter(_is_decision, disk.names(path))) if not path.endswith(GIVEN_UP) else []
-        if names and (is_gone := _is_gone(disk, path)) is not False:
-            found += [(path, name, bool(is_gone)) for name in names]
+        with suppress(FileNotFoundError):  # its owner may remove it meanwhile, without the lock
+            if not disk.is_trusted(path, (data_directory, path.rpartition("/")[0] or "/")):
+                _logger.warning("what lies in %s is left alone: it is of a user who may not change the store", path)
+                continue
+            names = sorted(filter(_is_decision, disk.names(path))) if not path.endswith(GIVEN_UP) else []
+            if names and (is_gone := _is_gone(disk, path)) is not False:
+                found += [(path, name, bool(is_gone)) for name in names]
     return found
 
 

@@ -17,6 +17,7 @@ from tidelog.config import LogConfig
 from tidelog.disk.log_directory import LogDirectory
 from tidelog.disk.names import TopicPartition, check_name, parse_partition
 from tidelog.errors import InvalidTopicError, LogClosedError, LogFailedError, StorageError, TidelogError, TopicExistsError
+from tidelog.log.storage_errors import typed_refusals
 from tidelog.store.file_changes import write
 from tidelog.store.internal_topics import INTERNAL
 from tidelog.store.state import StoreState
@@ -98,7 +99,9 @@ def new_entry(
 def check_free(state: StoreState, name: str) -> None:
     """A directory that nobody has written down is somebody's, and not to be appended to."""
     for directory in state.directories:
-        for other in state.disk.names(directory.path):
+        with typed_refusals(directory.path, "looking for directories of the topic's name failed"):
+            there = list(state.disk.names(directory.path))
+        for other in there:
             partition = parse_partition(other)
             if partition is not None and partition.topic == name:
                 raise TopicExistsError(

@@ -2,21 +2,29 @@
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 import tidelog
 from tests.spark.jobs.move_process import KEYS
 from tests.spark.jobs.moving import copy_here, findings, forget_here, kill_at, rows_of
+from tests.support.crash_parts import GONE, TasksOnce
 from tests.support.golden_partitions import golden_cases
 from tests.support.job_topics import SETTINGS, copied, files_of, make_topic
 from tests.support.logs import TIME
 from tests.support.verified import complaints
+from tidelog.compaction import parts_commit
+from tidelog.disk.disk import OS
 from tidelog.disk.names import TopicPartition
 from tidelog.errors import InvalidRecordTypeError, InvalidTopicError, JobFailedError, LockedError, UnknownTopicError
+from tidelog.log.log import Log
 from tidelog.record import BatchSettings, Compression, NewBatch
 from tidelog.spark import jobs
+from tidelog.spark.jobs import forget_job
+from tidelog.spark.jobs.local_tasks import LocalTasks
+from tidelog.store.compacting_in_parts import PartSizes, compact_in_parts
+from tidelog.store.staging import Staging
 from tidelog.store.store import Store
 
 if TYPE_CHECKING:
@@ -260,3 +268,32 @@ def test_a_killed_run_leaves_a_sound_log_and_the_next_one_finishes(ending: str, 
     assert files_with(tmp_path / "store", KEYS[1]) == []
     assert findings(tmp_path / "store") == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["opened", "store"]
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_what_a_compaction_of_several_topics_has_left_goes_too(is_elsewhere: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its driver was killed in the commit of another topic: what it has staged of this one is a second name of what is forgotten."""
+    make_topic(tmp_path / "store", batches=60)
+    make_topic(tmp_path / "store", "other", batches=40, seed=3)
+    (tmp_path / "elsewhere").mkdir()
+    within = str(tmp_path / "elsewhere") if is_elsewhere else None
+    replace_group = parts_commit._replace_group
+
+    def cut_off(log: Log, *arguments: Any, **options: Any) -> None:
+        if log.partition.topic == "other":
+            raise InterruptedError
+        replace_group(log, *arguments, **options)
+
+    monkeypatch.setattr(parts_commit, "_replace_group", cut_off)
+    with Store.open(tmp_path / "store", background=False, clock=lambda: TIME + 10_000) as store:
+        left = Staging.make(OS, str(tmp_path / "store"), GONE, within=within)
+        with pytest.raises(InterruptedError):
+            compact_in_parts(store, ["tide", "other"], TasksOnce(left), PartSizes(6000, 6000, 6000), roll=True, staging=left.path)
+    monkeypatch.undo()
+    assert [name for name, data in files_of(Path(left.path)).items() if KEYS[1] in data]
+    monkeypatch.setattr(forget_job, "SparkTasks", lambda _, job, **how: LocalTasks(job, staging=how["staging"]))
+    monkeypatch.setattr(forget_job, "details_frame", lambda *_: None)
+    result = jobs.forget(cast("SparkSession", None), tmp_path / "store", "tide", KEYS, staging=within)
+    assert result.records > 0
+    assert not Path(left.path).exists()
+    assert findings(tmp_path / "store") == []

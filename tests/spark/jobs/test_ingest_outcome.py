@@ -1,5 +1,7 @@
 """What an ingest says of itself: where its records are, and whether it was a repetition. No Spark is needed for it."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from tidelog.spark.commit_report import read_report, write_report
 from tidelog.spark.jobs import local_ingest
 from tidelog.spark.jobs.ingest_outcome import AppendedRange, Ingested, may_be_there, no_report
 from tidelog.spark.jobs.local_ingest import ingest_here
+from tidelog.spark.jobs.progress import progress_of
 from tidelog.spark.jobs.task_errors import typed_error
 from tidelog.store.sink_commit import SinkCommitted, commit_staged
 from tidelog.store.store import Store
@@ -89,3 +92,24 @@ def test_a_run_that_fails_may_have_committed(text: str) -> None:
         assert isinstance(error, JobFailedError)
         assert hint in str(error)
         assert "nothing was changed" not in str(error)
+
+
+def test_tasks_that_nobody_can_count_are_not_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Spark Connect does not say how many there are."""
+    for tasks, told in ((-1, ""), (1, "1 task, "), (2, "2 tasks, ")):
+        with progress_of("tidelog ingest into t", None, tasks, asked=True):
+            pass
+        assert capsys.readouterr().err.startswith(f"tidelog ingest into t: {told}0.")
+    for tasks, told in ((-1, ""), (2, "; 2 tasks")):
+        planned = Ingested("s", "t", True, (("value", "string"),), 0, (), (("write", tasks),), False)
+        assert str(planned) == f"would be appended to s, topic t: value string{told}"
+
+
+def test_lines_come_through_a_pipe(tmp_path: Path) -> None:
+    """As of what a shell has unpacked: `<(zstd -dc lines.zst)`. It has no size, and nobody can ask it how far it was read."""
+    os.mkfifo(tmp_path / "lines")
+    with ThreadPoolExecutor(1) as executor:
+        writing = executor.submit((tmp_path / "lines").write_text, "one\ntwo\n")
+        done = ingest_here([str(tmp_path / "lines")], str(tmp_path / "s"), "t", columns=dict.fromkeys(COLUMNS), form="text")
+        assert writing.result() == 8
+    assert done.records == 2

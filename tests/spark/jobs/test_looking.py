@@ -1,7 +1,8 @@
 """`jobs.verify`, `jobs.stats` and `jobs.reindex` on a real session: what the library calls say, in parts."""
 
+import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -12,6 +13,8 @@ from tidelog.errors import LockedError, LogNotFoundError, UnknownTopicError
 from tidelog.inspection import stats as local_stats
 from tidelog.inspection import verify_log_directory
 from tidelog.spark import jobs
+from tidelog.spark.jobs import verify_job
+from tidelog.spark.jobs.local_tasks import LocalTasks
 from tidelog.store.store import Store
 
 if TYPE_CHECKING:
@@ -119,3 +122,18 @@ def test_what_is_not_there_is_told(spark: "SparkSession", tmp_path: Path) -> Non
         jobs.verify(spark, tmp_path, "tidal")
     with pytest.raises(LogNotFoundError):
         jobs.stats(spark, tmp_path / "nowhere")
+
+
+def test_what_is_missing_from_a_store_of_several_directories_has_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told of the first of them, whichever is verified."""
+    homes = [tmp_path / "one", tmp_path / "two"]
+    with Store.open(homes, background=False) as store:
+        store.create_topic("tide", 4)
+    gone = next(path for home in homes for path in sorted(home.glob("tide-*")))
+    shutil.rmtree(gone)
+    monkeypatch.setattr(verify_job, "SparkTasks", lambda _, job, **how: LocalTasks(job, progress=how["progress"]))
+    for home, other in (homes, homes[::-1]):
+        for topics in (None, "tide"):
+            result = jobs.verify(cast("SparkSession", None), home, topics, beside=[other])
+            rows = [row[:4] for row in result.rows.rows if row[3] == "partition-missing"]
+            assert rows == [("tide", int(gone.name.rpartition("-")[2]), "error", "partition-missing")]

@@ -64,6 +64,24 @@ def same_files(one: Log, other: Log) -> list[str]:
     return mismatch + errors
 
 
+def test_a_segment_that_is_a_link_is_compacted(tmp_path: Path) -> None:
+    """As where somebody has put old segments on another disk. To write down what was to be committed once ended in a `KeyError`."""
+    local, parted = two_of_a_kind(tmp_path, "a=1 b=1", "|", "a=3 c", "|", "c=4", "|", "z=1")
+    first = Path(parted.segments[0].path_of(".log"))
+    (tmp_path / "cold").write_bytes(first.read_bytes())
+    first.unlink()
+    first.symlink_to(tmp_path / "cold")
+    with local, parted:
+        clean(local)
+        staging = tmp_path / "staging"
+        staging.mkdir()
+        options = {"secret": SECRET, "piece_bytes": 1, "task_bytes": 1, "staging": str(staging)}
+        (outcome,) = clean_in_parts([(parted, plan(parted))], TasksHere(staging), **options)  # type: ignore[arg-type]
+        assert isinstance(outcome, CleanedLog)
+        assert left(parted) == left(local)
+        assert not first.is_symlink()
+
+
 def test_files_are_those_of_the_cleaner(tmp_path: Path) -> None:
     batches = ["a=1 b=1 c=1", "b=2 d", "|", "a=3 c", "e=1", "|", "c=4", "f=1 a=5", "|", "z=1"]
     local, parted = two_of_a_kind(tmp_path, *batches)

@@ -297,6 +297,29 @@ def test_damage_in_what_was_flushed_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.leaves
+def test_damage_below_the_watermark_of_a_broker_that_was_not_stopped_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A power cut may have left it, or the disk is rotten: what is before it was all there was to see, and nobody said why."""
+    with open_log(tmp_path, {"index.interval.bytes": 0}, disk=QuietDisk()) as log:
+        for number in range(4):
+            log.append(numbered(number))
+        path = Path(log.segments[0].path_of(".log"))
+        with path.open("r+b") as file:
+            file.seek(path.stat().st_size - 3)
+            file.write(b"\xff")
+        checkpoint_watermark(Path(log.directory), 3)
+        with open_reader(Path(log.directory), disk=BrokersDisk()) as reader:
+            assert [number_of(record) for record in reader.read()] == [0, 1, 2]
+            assert not caplog.messages
+            checkpoint_watermark(Path(log.directory), 4)
+            for _ in range(3):
+                reader.refresh()
+                assert [number_of(record) for record in reader.read()] == [0, 1, 2]
+            (told,) = caplog.messages
+            assert "ends at byte" in told
+            assert "(offset 3), below its high watermark" in told
+
+
+@pytest.mark.leaves
 @pytest.mark.parametrize("place", [21, 23, 40, 61, 70])
 def test_damage_in_the_middle_is_said_when_it_is_read(place: int, tmp_path: Path) -> None:
     with open_log(tmp_path, {"index.interval.bytes": 0}, disk=QuietDisk()) as log:

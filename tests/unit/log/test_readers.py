@@ -1,9 +1,11 @@
 """Readers that go on while the writer appends, rolls, deletes and swaps segments under them."""
 
+import gc
+import os
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -244,6 +246,64 @@ def test_a_deleted_file_that_another_one_has_replaced_is_not_opened(tmp_path: Pa
         assert second.size_bytes == pool_of(log).disk.size(second.file.open().fd)
         assert [segment for _, segment in state_of(log).to_remove] == [second]
         check_log(log)
+
+
+def test_an_index_is_not_that_of_an_earlier_deleted_segment_while_it_is_renamed(tmp_path: Path) -> None:
+    """The second segment of a name was said to be `.deleted` as a whole when its `.log` was: its indexes had the names of the first's."""
+    disk = FaultyDisk()
+    config = {"internal.segment.bytes": 250, "index.interval.bytes": 0, "file.delete.delay.ms": 60_000}
+    with open_log(tmp_path, config, disk=disk) as log:
+        for number in range(20):
+            log.append(numbered(number, timestamp_ms=TIME + number))
+        group = log.segments[:3]
+        merged = merged_copy(log, group)
+        log.replace_segments([merged], group)
+        assert merged.index.entries > group[0].index.entries > 0
+        found: list[object] = []
+
+        def look() -> None:
+            for index in (merged.index, merged.time_index):
+                pool_of(log).drop_all()
+                try:
+                    found.append(index.entry_bytes() == expected[index])
+                except FileNotFoundError:
+                    found.append("looks again")
+                except OSError as error:  # not raised in the writer, whose thread this is
+                    found.append(error)
+
+        expected = {index: index.entry_bytes() for index in (merged.index, merged.time_index)}
+        for nth in range(1, 10):
+            disk.run(nth, look, kind="rename")
+            disk.run(nth, look, kind="rename", moment="after")
+        log.replace_segments([cleaned_copy(log, merged)], [merged])
+        assert len(found) == 36
+        assert set(found) == {True, "looks again"}
+        disk.heal()
+        assert [number_of(record) for record in log.read()] == list(range(20))
+
+
+def merged_copy(log: Log, group: Sequence[Segment]) -> Segment:
+    """A complete `.cleaned` segment with what several rolled segments hold."""
+    cleaned = CleanedSegment(group[0], log.config, Counts())
+    for segment in group:
+        cleaned.append(memoryview(Path(segment.path_of(LOG)).read_bytes()))
+    return cleaned.finish(0)
+
+
+def test_a_deleted_segment_whose_name_another_one_takes_is_let_go(tmp_path: Path) -> None:
+    """Nobody removes its files any more. As long as they were open, the system kept what was in them."""
+    with open_log(tmp_path, {"internal.segment.bytes": 400, "index.interval.bytes": 0, "file.delete.delay.ms": 60_000}) as log:
+        for number in range(12):
+            log.append(numbered(number))
+        for _ in range(5):
+            assert [number_of(record) for record in log.read()] == list(range(12))
+            assert log.offset_for_time(TIME) == (0, TIME)
+            replaced = log.segments[0]
+            log.replace_segments([cleaned_copy(log, replaced)], [replaced])
+        state_of(log).remove_deleted(at_once=True)
+        gc.collect()
+        opened = [os.path.realpath(fd) for fd in Path("/proc/self/fd").iterdir()]
+        assert [path for path in opened if path.startswith(log.directory) and path.endswith("(deleted)")] == []
 
 
 def thinned_copy(log: Log, segment: Segment) -> Segment:

@@ -227,19 +227,21 @@ def test_what_is_refused_changes_nothing(tmp_path: Path, content: list[bytes], e
     assert Path(path).read_bytes() == b"".join(content)
 
 
-@pytest.mark.parametrize("piece_bytes", [150, 1 << 20], ids=["in pieces", "at once"])
+@pytest.mark.parametrize(
+    ("piece_bytes", "codec"), [(150, "producer"), (1 << 20, "producer"), (1 << 20, "gzip")], ids=["in pieces", "at once", "built anew"]
+)
 @pytest.mark.parametrize(
     ("byte", "value", "at"), [(-1, 0xFF, 0), (16, 3, 16), (8, 0xFF, 0)], ids=["another byte", "another format", "a size that cannot be"]
 )
 def test_the_error_says_where_in_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, byte: int, value: int, at: int, piece_bytes: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, byte: int, value: int, at: int, piece_bytes: int, codec: str
 ) -> None:
-    """It once was where in the batch, or in the piece of the file that was in memory."""
+    """It once was where in the batch, or in the piece of the file that was in memory, or behind batches as they are in another codec."""
     monkeypatch.setattr(taking_over, "PIECE_BYTES", piece_bytes)
     good, bad = [numbered(number) for number in range(5)], bytearray(numbered(5))
     bad[byte] = value
     path = staged(tmp_path / "staged", *good, bytes(bad), numbered(6))
-    with open_log(tmp_path) as log:
+    with open_log(tmp_path, {"compression.type": codec}) as log:
         with pytest.raises(TidelogError) as caught:
             log.append_file(path, STAMP)
         assert (caught.value.path, caught.value.position) == (path, sum(map(len, good)) + at)

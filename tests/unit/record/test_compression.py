@@ -9,7 +9,7 @@ import cramjam
 import pytest
 import zstandard
 
-from tidelog.errors import DecompressionError, UnsupportedCodecError
+from tidelog.errors import DecompressionError, PayloadTooLargeError, UnsupportedCodecError
 from tidelog.record import Compression
 from tidelog.record.compression import compress, decompress
 
@@ -171,6 +171,14 @@ def test_a_zstd_content_size_that_lies_takes_no_memory() -> None:
     lying = frame[:5] + struct.pack("<H", 60000) + frame[7:]
     with pytest.raises(DecompressionError):
         decompress(Compression.ZSTD, lying)
+
+
+@pytest.mark.parametrize("declared", [1 << 62, 1 << 63, (1 << 64) - 3])
+def test_any_zstd_content_size_is_too_large_and_not_too_large_for_us(declared: int) -> None:
+    """From 2^63 on it was an `OverflowError` (found by `make fuzz`)."""
+    frame = b"\x28\xb5\x2f\xfd\xe0" + struct.pack("<Q", declared) + b"\x01\x00\x00"
+    with pytest.raises(PayloadTooLargeError, match=str(declared)):
+        decompress(Compression.ZSTD, frame)
 
 
 def test_threads_do_not_share_zstd_contexts() -> None:

@@ -82,6 +82,33 @@ def test_a_log_is_cleaned_by_one_at_a_time() -> None:
     assert cleanings.try_begin(EMAILS)
 
 
+def test_who_was_asked_goes_before_the_cleaner() -> None:
+    """The cleaner's threads took a busy log again whenever they had let go of it, and `compact` waited for minutes: a soak said so."""
+    cleanings = Cleanings()
+    assert cleanings.try_begin(EMAILS)
+    has_begun = threading.Event()
+    is_waiting = threading.Event()
+
+    def compact() -> None:
+        cleanings.begin(EMAILS, is_waiting.set)
+        has_begun.set()
+
+    thread = threading.Thread(target=compact)
+    thread.start()
+    assert is_waiting.wait(10)
+    cleanings.done(EMAILS)
+    assert not cleanings.try_begin(EMAILS)  # in the same moment
+    assert has_begun.wait(10)
+    thread.join()
+    cleanings.done(EMAILS)
+    with cleanings.first(EMAILS):
+        assert not cleanings.try_begin(EMAILS)
+        assert cleanings.try_begin(OTHER)
+        assert cleanings.try_pause(EMAILS)
+        cleanings.resume(EMAILS)
+    assert cleanings.try_begin(EMAILS)
+
+
 def test_who_pauses_waits_until_the_pass_has_let_go() -> None:
     cleanings = Cleanings()
     cleanings.begin(EMAILS)

@@ -23,6 +23,7 @@ from tidelog.errors import (
     LockedError,
     RefusedBatchError,
     StagingError,
+    StorageError,
     TidelogError,
     TransactionError,
     UnknownTopicError,
@@ -191,6 +192,15 @@ def test_a_torn_staged_file_is_told_before_anything_happens(tmp_path: Path, data
     with pytest.raises(StagingError, match="gone"):
         commit(data, work)
     assert {found: found.read_bytes() for found in data.rglob("*") if found.is_file()} == before
+
+
+def test_a_staged_file_that_cannot_be_looked_at_is_an_error_of_ours(tmp_path: Path, data: Path) -> None:
+    disk = FaultyDisk(QUIET)
+    work = put(tmp_path, data, FIRST)
+    disk.fail(1, kind="size", on="file")
+    with pytest.raises(StorageError, match="looking at a staged file failed"):
+        commit(data, work, disk=disk)
+    assert commit(data, work, disk=disk).records == 4
 
 
 def test_what_the_log_refuses_is_refused_as_a_whole(tmp_path: Path, data: Path) -> None:

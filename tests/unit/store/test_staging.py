@@ -17,7 +17,7 @@ from tidelog.disk.process_identity import ProcessIdentity, ancestors
 from tidelog.errors import StagingError
 from tidelog.record.kernel.clock import wall_clock
 from tidelog.store import staging as module
-from tidelog.store.staging import Staging, check_place, discard_labelled, find_staging, sweep_staging
+from tidelog.store.staging import Staging, check_place, discard_labelled, find_staging, left_decisions, sweep_staging
 
 ME = ProcessIdentity.of(os.getpid())
 
@@ -153,6 +153,15 @@ def test_what_another_that_lives_has_by_the_same_label_is_left_alone(tmp_path: P
     discard_labelled(OS, str(tmp_path / "data"), "same", ME)
     assert set(find_staging(OS, str(tmp_path / "data"))) == {living.path, living.path + "-2", unknown.path}
     assert not Path(gone.path).exists()
+
+
+def test_decisions_are_found_though_another_job_removes_its_own_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One directory that had gone kept all others from being looked into."""
+    (tmp_path / "data").mkdir()
+    left = make(tmp_path, gone_process())
+    (Path(left.path) / "commit-0.json").write_text("{}")
+    monkeypatch.setattr(module, "find_staging", lambda *_, **__: [f"{left.path}-gone", left.path])
+    assert left_decisions(OS, str(tmp_path / "data")) == [(left.path, "commit-0.json", True)]
 
 
 def test_an_identity_is_written_down_and_read(tmp_path: Path) -> None:

@@ -56,6 +56,17 @@ def test_a_directory_that_cannot_be_written(is_there: bool, tmp_path: Path) -> N
     assert tree_of(tmp_path) == before
 
 
+def test_a_directory_that_cannot_be_listed_when_a_topic_is_made(tmp_path: Path) -> None:
+    """As where there are too many open files. It may be made behind a commit, whose errors are to be ours too."""
+    disk = FaultyDisk()
+    with open_store(tmp_path / "data", disk=disk) as store:
+        disk.fail(1, kind="list", error=errno.EMFILE)
+        with pytest.raises(StorageError, match="Too many open files") as raised:
+            store.create_topic("a")
+        assert raised.value.errno == errno.EMFILE
+        store.create_topic("a")
+
+
 def test_a_directory_that_cannot_be_read(tmp_path: Path) -> None:
     disk = FaultyDisk()
     disk.fail(1, kind="list", error=errno.EACCES)

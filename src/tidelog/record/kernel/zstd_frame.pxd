@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t
 
 from tidelog.record.kernel.arena cimport Arena
 
-@cython.locals(guess=int64_t, declared=int64_t)
+@cython.locals(guess=int64_t)
 cpdef decompress(payload, Arena arena, int64_t max_bytes)
 
 @cython.locals(end=int64_t)

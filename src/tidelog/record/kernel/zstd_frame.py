@@ -46,7 +46,7 @@ def decompress(payload: memoryview, arena: Arena, max_bytes: int) -> None:
     guess = min(max_bytes, max(32768, 8 * len(payload)))
     decompressor = _contexts.decompressor
     try:
-        declared = zstandard.frame_content_size(payload)  # -1: not declared, as Kafka writes it
+        declared = zstandard.frame_content_size(payload)  # any 64 bits, so it has no C type; -1: not declared, as Kafka writes it
         if declared > max_bytes:
             raise PayloadTooLargeError(max_bytes=max_bytes, found=declared)
         if declared <= guess and declared != 0:  # the library looks no further than an empty frame

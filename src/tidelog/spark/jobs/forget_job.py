@@ -27,12 +27,15 @@ from tidelog.spark.jobs.details import details_frame
 from tidelog.spark.jobs.local_tasks import Tasks
 from tidelog.spark.jobs.running import SparkTasks, staged, task_bytes_for
 from tidelog.spark.jobs.topic_plan import topic_names
+from tidelog.store.directories import resolve_paths
+from tidelog.store.finishing import finish_commits
 from tidelog.store.forgetting import FileTraces, Forgetting, LogForgotten, claimed
 from tidelog.store.key_match import KeyMatch
 from tidelog.store.key_search import SHORTEST_SEARCHED
 from tidelog.store.key_traces import Traces
 from tidelog.store.loading import Adopt, Paths
 from tidelog.store.read_only_store import ReadOnlyStore
+from tidelog.store.staging import left_decisions
 from tidelog.store.store import Store
 from tidelog.store.topic_names import INTERNAL_TOPICS
 
@@ -160,14 +163,27 @@ def forget(
         tasks = SparkTasks(spark, job, progress=progress)
         found = plan_forget(tasks, directory, names, wanted, options)
     else:
-        only = chosen_logs(directory, names)
+        only = _logs_to_open(directory, names, staging)
         opened = Store.open(directory, config=config, adopt=adopt, lock_timeout_s=lock_timeout_s, background=False, only=only)
-        with opened as store, staged(fspath(store.paths[0]), within=staging) as made:
-            tasks = SparkTasks(spark, job, staging=made, progress=progress)
-            found = run_forget(tasks, store, names, wanted, options)
+        with opened as store:
+            if staging is not None:  # the store knows of what lies beside it only
+                finish_commits(store._state, within=staging)
+            with staged(fspath(store.paths[0]), within=staging) as made:
+                tasks = SparkTasks(spark, job, staging=made, progress=progress)
+                found = run_forget(tasks, store, names, wanted, options)
     rows = [_row(one, "would go" if dry_run else "gone") for one in found.partitions]
     details = details_frame(spark, rows, _SCHEMA)
     return ForgetResult(dry_run, found.partitions, found.kept_aside, found.proof, found.stages, details)
+
+
+def _logs_to_open(directory: Paths, names: Sequence[str], staging: str | None) -> list[TopicPartition] | None:
+    """Those of the topics. All, where a compaction was cut off: what it has staged has their keys too, and goes with its last log only."""
+    only = chosen_logs(directory, names)
+    places = [(path, within) for path in resolve_paths(directory) for within in dict.fromkeys((None, staging))]
+    try:
+        return None if any(left_decisions(OS, path, within=within) for path, within in places) else only
+    except OSError:
+        return None  # whoever opens the store says what it is
 
 
 def plan_forget(tasks: Tasks, directory: Paths, topics: Sequence[str], keys: frozenset[bytes], options: ForgetOptions) -> ForgetOutcome:

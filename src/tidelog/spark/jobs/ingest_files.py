@@ -168,7 +168,7 @@ def _line_chunks(files: Sequence[Path], tell: OnRead) -> Iterator[tuple[Path, li
             numbered = enumerate(text, 1)
             position = 0
             while lines := [(number, line.removesuffix("\n")) for number, line in islice(numbered, _ROWS)]:
-                last, position = position, opened.tell()
+                last, position = position, opened.tell() if opened.seekable() else 0  # a pipe has no place
                 tell(position - last)
                 yield file, lines
 

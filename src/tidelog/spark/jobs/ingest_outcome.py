@@ -46,7 +46,8 @@ class Ingested:
         into = f"{self.directory}, topic {self.topic}" if self.topic is not None else f"{self.directory}, topics by column"
         shown = ", ".join(f"{name} {kind}" for name, kind in self.columns)
         if self.dry_run:
-            return f"would be appended to {into}: {shown}; {self.stages[0][1]} tasks"
+            tasks = f"; {self.stages[0][1]} tasks" if self.stages[0][1] >= 0 else ""  # Spark Connect does not say how many
+            return f"would be appended to {into}: {shown}{tasks}"
         if self.was_there_already:
             return f"{into}: {self.records} records were there already"
         lines = [f"{one.partition}: offsets {one.start_offset} to {one.end_offset}" for one in self.ranges]

@@ -46,7 +46,8 @@ class Progress:
         if self._thread is not None:
             self._thread.join()
         took_s = time.perf_counter() - self._started_s
-        outcome = f"{self._tasks} {'task' if self._tasks == 1 else 'tasks'}, {took_s:.1f} s" if error is None else "stopped here"
+        tasks = f"{self._tasks} {'task' if self._tasks == 1 else 'tasks'}, " if self._tasks >= 0 else ""  # Spark may not say how many
+        outcome = f"{tasks}{took_s:.1f} s" if error is None else "stopped here"
         start = "\r\x1b[K" if self._thread is not None else ""
         sys.stderr.write(f"{start}{self._description}: {outcome}\n")
         sys.stderr.flush()

@@ -133,7 +133,7 @@ def verify(
         found += root.finish()
     else:
         found = [*(finding for one in walked for finding in one.findings), *lost]
-    rows = Details(spark, [_row(root.path, finding) for finding in found], _SCHEMA)
+    rows = Details(spark, [_row((root.path, *root.beside), finding) for finding in found], _SCHEMA)
     return VerifyResult(level, tuple(found), len(chosen), total, tuple(tasks.stages), rows)
 
 
@@ -171,8 +171,10 @@ def _joined(before: Proven, after: Proven) -> Proven:
     return (*before, *after)
 
 
-def _row(root: str, finding: Finding) -> tuple[object, ...]:
-    name = finding.path[len(root) + 1 :].partition("/")[0] if finding.path.startswith(root + "/") else ""
+def _row(roots: Sequence[str], finding: Finding) -> tuple[object, ...]:
+    """What is missing is told of the first directory of the store, which may be another one than this."""
+    root = next((root for root in roots if finding.path.startswith(root + "/")), None)
+    name = "" if root is None else finding.path[len(root) + 1 :].partition("/")[0]
     partition = parse_partition(name)
     texts = [None if fact is None else str(fact) for fact in (finding.expected, finding.found)]
     where = (None, None) if partition is None else tuple(partition)

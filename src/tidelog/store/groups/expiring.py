@@ -78,7 +78,8 @@ def _keep_positions(state: StoreState, group: str, topics: Collection[str]) -> N
     if entry is None or not entry.is_set or log is None:
         return
     now_ms = state.clock()
-    with state.position_tables.writing(group):
+    with state.changing(), state.position_tables.writing(group):  # as a transaction that writes positions: none comes in between
+        log.wait_until_durable(log.log_end_offset)  # what one has written is not seen before
         with state.position_tables.current({log.partition.partition: log}) as (table,):
             known, pending = table.groups.get(group) or GroupRecords(), table.pending(group)
             old = {

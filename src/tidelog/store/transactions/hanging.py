@@ -145,6 +145,12 @@ def abort_hanging(coordinator: Coordinator, hanging: HangingTransaction) -> None
             hint="start the broker, which finishes it",
         )
     with coordinator.holding(known.transactional_id):
+        if coordinator.table.get(known.transactional_id) != known:  # the same producer id may have a transaction of ours open by now
+            raise TransactionError(
+                f"the transaction of {known.transactional_id!r} was ended by somebody else meanwhile",
+                path=state.paths[0],
+                hint="hanging_transactions() has those that there are now",
+            )
         _abort_everywhere(coordinator, known, txn)
 
 

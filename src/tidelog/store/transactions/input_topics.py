@@ -15,7 +15,7 @@ _logger = logging.getLogger(__name__)
 
 
 class InputTopics:
-    """Of one transaction, with its lock held. A topic that is not in its store, but in the one that is read, is not deleted here."""
+    """Of a batch of a transaction, its lock held. A topic that is not in its store, but in the one that is read, is not deleted here."""
 
     def __init__(self, state: StoreState) -> None:
         self._state = state

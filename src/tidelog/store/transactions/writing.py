@@ -53,7 +53,8 @@ class TransactionWriting:
         self.topics: dict[str, TopicGatherer] = {}
         self.positions: dict[TopicPartition, TransactionBatch] = {}
         """Rows for `__consumer_offsets`, and what else the store keeps for itself."""
-        self.inputs = InputTopics(coordinator.state)
+        self._inputs: dict[TopicPartition, InputTopics] = {}
+        """Of the positions in each batch: those of several groups may lie in several partitions, and are left out one after the other."""
         self.is_ending = False
         self.is_stopped = False
         """Whether it ends without having been committed."""
@@ -98,8 +99,9 @@ class TransactionWriting:
                 batch = self.positions[log.partition] = self.begin_batch(log.partition, 0)
             new = [(key, value, None, now_ms) for key, value in rows]
             if log.partition.topic == OFFSETS.name:
-                batch.rows = self.inputs.left_of(batch.rows)
-                self.inputs.note(key for key, *_ in new)
+                inputs = self._inputs.setdefault(log.partition, InputTopics(self.coordinator.state))
+                batch.rows = inputs.left_of(batch.rows)
+                inputs.note(key for key, *_ in new)
             batch.rows += new
 
     def begin_batch(self, partition: TopicPartition, room_bytes: int) -> TransactionBatch:
@@ -146,7 +148,7 @@ class TransactionWriting:
     def _append_positions(self, batch: TransactionBatch, log: Log) -> None:
         """Whoever deletes a topic does it before, and they are left out; or behind this, and takes them back."""
         with self.coordinator.state.changing():
-            batch.rows = self.inputs.left_of(batch.rows)
+            batch.rows = self._inputs[batch.target].left_of(batch.rows)
             if batch.rows:
                 self._append(batch, log)
 

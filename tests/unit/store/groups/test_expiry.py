@@ -214,6 +214,24 @@ def test_what_a_transaction_is_about_to_commit_is_not_overtaken(tmp_path: Path) 
         assert offsets(store, "g") == {A0: 5}
 
 
+def test_what_a_transaction_has_just_written_is_not_overtaken_before_it_is_durable(tmp_path: Path) -> None:
+    """Another thread commits: what it has appended is not seen until its sync is done, and the old position must not come behind it."""
+    clock = FakeClock()
+    with open_store(tmp_path / "store", clock=clock) as store:
+        topic = store.create_topic("a", 2)
+        for _ in range(5):
+            topic.append(b"x", partition=0)
+        store.group("g").reset(1, "a")
+        clock.advance(WEEK_MS)
+        consumer = store.consumer("g", "a")
+        assert len(consumer.poll()) == 4
+        with store.transaction("id") as tx:
+            tx.commit_positions(consumer)
+            tx._open.write(tx._open._take())
+            consumer.close()
+        assert offsets(store, "g")[A0] == 5
+
+
 def test_a_store_that_cannot_keep_them_closes_all_the_same(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     clock, disk = FakeClock(), FaultyDisk(QuietDisk())
     with open_store(tmp_path / "store", clock=clock, disk=disk) as store:

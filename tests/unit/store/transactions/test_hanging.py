@@ -28,6 +28,7 @@ from tidelog.schema.transaction_state import TransactionStatus
 from tidelog.store.internal_topics import OFFSETS
 from tidelog.store.store import Store
 from tidelog.store.transactions.hanging import HangingTransaction
+from tidelog.store.transactions.transaction import Transaction
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 TWO = [("a", 0), ("a", 1)]
@@ -120,6 +121,32 @@ def test_one_with_a_state_is_aborted_everywhere_and_its_id_can_be_used(store: St
         fill(tx, TWO, b"ours now")
     assert (tx.producer_id, tx.producer_epoch) == (7, 5)
     assert committed(store, "a") == [b"ours now"] * 2
+
+
+def test_one_that_somebody_else_aborts_meanwhile(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its id can be used then, with the same producer id: what is open of that is not what was to be aborted."""
+    brokers_data(store, A0)
+    brokers_state(store, "theirs", Status.ONGOING, partitions=[A0])
+    (hanging,) = store.hanging_transactions()
+    table = store._transactions.table
+    read_all = table.read_all
+
+    def late() -> Any:
+        monkeypatch.undo()
+        found = read_all()
+        store.abort_hanging(hanging)
+        begun.append(store.transaction("theirs"))
+        fill(begun[0], TWO, b"ours now")
+        write_out(begun[0])
+        return found
+
+    begun: list[Transaction] = []
+    monkeypatch.setattr(table, "read_all", late)
+    with pytest.raises(TransactionError, match="meanwhile"):
+        store.abort_hanging(hanging)
+    begun[0].commit()
+    assert committed(store, "a") == [b"ours now"] * 2
+    assert state_in(store, "theirs").status is Status.COMPLETE_COMMIT
 
 
 @pytest.mark.parametrize("later", ["by the clock", "by asking again", "by opening"])

@@ -31,7 +31,7 @@ from tidelog.errors import (
 from tidelog.record.record_metadata import RecordMetadata
 from tidelog.schema.transaction_state import TransactionStatus
 from tidelog.store.internal_logs import internal_log
-from tidelog.store.internal_topics import TRANSACTIONS
+from tidelog.store.internal_topics import OFFSETS, TRANSACTIONS, partition_of_id
 from tidelog.store.store import Store
 from tidelog.store.topic_changes import with_topic
 
@@ -354,6 +354,29 @@ def test_positions_in_a_topic_that_is_deleted_go_with_it(tmp_path: Path, moment:
         assert offsets(store, "group") == {TopicPartition("b", 0): 1}
         with store.consumer("group", ["a", "b"]) as consumer:
             assert [record.value for record in consumer.poll()] == [b"new"] * 8
+
+
+@pytest.mark.parametrize("is_gathered_again", [False, True])
+def test_positions_of_several_groups_in_a_topic_that_is_deleted_all_go_with_it(tmp_path: Path, is_gathered_again: bool) -> None:
+    """They lie in several partitions of `__consumer_offsets`: what is left out of one of them is left out of the next one too."""
+    groups = ["one", "two", "three"]
+    with a_store(tmp_path) as store:
+        assert len({partition_of_id(group, OFFSETS.partitions(store.config)) for group in groups}) == 3
+        store.topic("b").append_many([(None, b"old")] * 5)
+        tx = store.transaction("id")
+        for group in groups:
+            with store.consumer(group, "b") as consumer:
+                assert len(consumer.poll()) == 5
+                tx.commit_positions(consumer)
+        store.delete_topic("b")
+        store.create_topic("b", 1).append_many([(None, b"new")] * 8)
+        if is_gathered_again:
+            with store.consumer(groups[0], "b") as consumer:
+                assert len(consumer.poll(2)) == 2
+                tx.commit_positions(consumer)
+        tx.commit()
+        found = [offsets(store, group) for group in groups]
+        assert found == [{TopicPartition("b", 0): 2} if is_gathered_again else {}, {}, {}]
 
 
 def test_positions_in_topics_of_another_store_stay(tmp_path: Path) -> None:
