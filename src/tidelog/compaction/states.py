@@ -136,9 +136,9 @@ class Cleanings:
     @contextmanager
     def first(self, partition: TopicPartition) -> Iterator[None]:
         """Go before the cleaner's own threads meanwhile: they begin nothing with this log."""
-        with self._changed:
-            self._asked[partition] += 1
-        try:
+        try:  # around both: an interrupt must not leave somebody who waits for ever
+            with self._changed:
+                self._asked[partition] += 1
             yield
         finally:
             with self._changed:
