@@ -31,6 +31,9 @@ CONFIG = {
     "log.cleaner.backoff.ms": 100,
     "log.cleaner.threads": 2,
     "log.cleaner.dedupe.buffer.size": 4 << 20,
+    # Each writer is a producer of its own, and there are tens of thousands: remembered for a day, they would be what memory grows by.
+    "producer.id.expiration.ms": 30_000,
+    "producer.id.expiration.check.interval.ms": 1_000,
 }
 KEPT = {"internal.segment.bytes": 200_000, "segment.index.bytes": 4096}
 SHORT = {"internal.segment.bytes": 30_000, "segment.index.bytes": 4096, "retention.bytes": 100_000, "file.delete.delay.ms": 300}
