@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.logs import TIME
 from tidelog.disk.names import TopicPartition
-from tidelog.errors import InvalidConfigError, JobFailedError, LockedError, TidelogError, UnknownTopicError
+from tidelog.errors import InvalidConfigError, InvalidRecordTypeError, JobFailedError, LockedError, TidelogError, UnknownTopicError
 from tidelog.record.kernel.hashing import partition_for_key
 from tidelog.record.kernel.record import Record
 from tidelog.spark import jobs
@@ -142,6 +142,43 @@ def test_the_directory_is_said_as_the_sink_takes_it(spark: "SparkSession", tmp_p
     assert jobs.ingest(spark, frame, (tmp_path / "new").as_uri(), "tide").records == 1
     assert len(records(tmp_path / "new", "tide")) == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "one", "two"]
+
+
+BAD_FILES = {
+    "json": (['{"v": 1}\n{bad\n'], "double-quote"),
+    "csv": (["a,b\n1,2\n3\n"], "Malformed CSV record: 3"),
+    "csv, a column too many": (["a,b\n1,2\n3,4,5\n"], "Malformed CSV record: 3,4,5"),
+    "csv, other columns": (["a,b\n1,2\n", "b,a\n3,4\n"], "header does not conform"),
+    "json, no object": (['{"v": 1}\n5\n'], "Expected a STRUCT"),
+    "parquet": (["no Parquet"], "is not a Parquet file"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_files_are_read_whole_or_refused(spark: "SparkSession", tmp_path: Path, case: str) -> None:
+    form, (texts, said) = case.partition(",")[0], BAD_FILES[case]
+    files = [tmp_path / f"{number}.{form}" for number in range(len(texts))]
+    for file, text in zip(files, texts, strict=True):
+        file.write_text(text)
+    value = "a" if form == "csv" else WHOLE_ROW
+    with pytest.raises(InvalidRecordTypeError, match=said) as failure:
+        jobs.ingest(spark, files, tmp_path / "store", "tide", value=value)
+    assert "nothing was appended" in (failure.value.hint or "")
+    if form == "csv":
+        assert failure.value.path == str(files[-1])
+    with Store.open(tmp_path / "store", background=False) as store:
+        assert "tide" not in [topic.name for topic in store.topics()]
+    if form != "parquet" and "other" not in case:
+        assert jobs.ingest(spark, files, tmp_path / "store", "tide", options={"Mode": "DROPMALFORMED"}).records == 1
+
+
+@pytest.mark.parametrize("form", ["parquet", "orc"])
+def test_no_file_loses_a_column_to_another(spark: "SparkSession", tmp_path: Path, form: str) -> None:
+    spark.range(1).selectExpr("id a").write.format(form).save(str(tmp_path / "1"))
+    spark.range(1).selectExpr("id + 1 a", "id b").write.format(form).save(str(tmp_path / "2"))
+    jobs.ingest(spark, [tmp_path / "1", tmp_path / "2"], tmp_path / "store", "tide", format=form)
+    found = [json.loads(record.value or b"") for record in records(tmp_path / "store", "tide")]
+    assert sorted(found, key=len) == [{"a": 0}, {"a": 1, "b": 0}]
 
 
 def test_what_is_refused(spark: "SparkSession", tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ON_SPARK = "--spark reads it"
+_MEND = "nothing was appended: mend the file, or leave it out"
 _ROWS = 8192
 _NOT_DATA = ("_", ".")
 _NUMBERS = ("long", "double")
@@ -46,8 +47,9 @@ def read_rows(paths: Sequence[str], form: str, on_read: Callable[[int, int], Non
         if first is None:
             first = batch.schema
         elif batch.schema != first:
+            hint = ON_SPARK if form in ("parquet", "orc") else "append them one by one"
             raise InvalidRecordTypeError(
-                "files with different columns", expected=str(first.names), found=str(batch.schema.names), hint=ON_SPARK
+                "files with different columns", expected=str(first.names), found=str(batch.schema.names), hint=hint
             )
         yield batch
 
@@ -61,7 +63,8 @@ def _told(batches: "Iterator[pa.RecordBatch]", form: str) -> "Iterator[pa.Record
     except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # not about what is in the file
-        hint = None if form in ("parquet", "orc") else ON_SPARK  # it reads other dialects, but no other files
+        # Spark reads other dialects, but no other files, and no row that has other columns than the header.
+        hint = _MEND if form in ("parquet", "orc") or "columns, got" in str(error) else ON_SPARK
         raise InvalidRecordTypeError(f"not the {form} that can be read here: {error}", hint=hint) from error
 
 
@@ -153,9 +156,9 @@ def _objects(files: Sequence[Path], tell: OnRead) -> Iterator[list[dict[str, Any
             try:
                 row = json.loads(line, parse_float=_Written)
             except ValueError as error:
-                raise InvalidRecordTypeError(f"line {number} is no JSON: {error}", path=str(file)) from error
+                raise InvalidRecordTypeError(f"line {number} is no JSON: {error}", path=str(file), hint=_MEND) from error
             if not isinstance(row, dict):
-                raise InvalidRecordTypeError(f"line {number} is no object", path=str(file), expected="{…}", found=line[:40])
+                raise InvalidRecordTypeError(f"line {number} is no object", path=str(file), expected="{…}", found=line[:40], hint=_MEND)
             rows.append(row)
         if rows:
             yield rows

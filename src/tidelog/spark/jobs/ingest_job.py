@@ -6,11 +6,10 @@ nothing twice.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike, fspath
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from tidelog.disk.disk import OS
 from tidelog.errors import InvalidConfigError
@@ -18,6 +17,7 @@ from tidelog.spark.catalog import resolve_directories
 from tidelog.spark.commit_report import read_report
 from tidelog.spark.jobs.details import details_frame
 from tidelog.spark.jobs.ingest_outcome import AppendedRange, Ingested, may_be_there, no_report
+from tidelog.spark.jobs.ingest_source import read_source, source_error
 from tidelog.spark.jobs.progress import progress_of
 from tidelog.spark.jobs.running import context_of, named, staged
 from tidelog.spark.jobs.task_errors import typed_error
@@ -26,14 +26,12 @@ from tidelog.store.staging import check_place
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    Source = str | PathLike[str] | Sequence[str | PathLike[str]] | DataFrame
+    from tidelog.spark.jobs.ingest_source import Source
+
     Expression = str | Column
 
 WHOLE_ROW = "*"
 """As a value: all columns of the row, as JSON."""
-FORMATS = ("parquet", "json", "csv", "text", "orc")
-_BY_SUFFIX = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".csv": "csv", ".txt": "text", ".orc": "orc"}
-_DEFAULTS = {"csv": {"header": "true"}}
 _NESTED = ("struct", "array", "map", "variant")
 _SCHEMA = "topic string, partition int, start_offset long, end_offset long"
 
@@ -74,9 +72,10 @@ def ingest(
 ) -> IngestResult:
     """Append rows to a topic, or to the topics that `topic_column` names; those that are missing are made, unless not `create`.
 
-    `source` is a DataFrame, or paths of files in a `format` that Spark reads, with its `options`. `key`, `value`, `headers`, `timestamp`,
-    `partition` are columns or expressions of SQL; without them, columns of these names are taken if there are any. A value of `"*"`, and
-    where there is no column value, is the whole row as JSON. What is neither text nor bytes becomes text, or JSON if it is nested.
+    `source` is a DataFrame, or paths of files in a `format` that Spark reads, with its `options`; files that cannot be read whole are
+    refused, unless the options say otherwise. `key`, `value`, `headers`, `timestamp`, `partition` are columns or expressions of SQL;
+    without them, columns of these names are taken if there are any. A value of `"*"`, and where there is no column value, is the whole row
+    as JSON. What is neither text nor bytes becomes text, or JSON if it is nested.
     """
     from pyspark.sql import Observation
     from pyspark.sql import functions as F  # noqa: N812 - as Spark's documentation has it
@@ -105,36 +104,13 @@ def ingest(
                 observed = rows.observe(counted, F.count(F.lit(1)).alias("records"))
                 observed.write.format("tidelog").mode("append").options(**chosen).save(path)
         except Exception as error:
-            raise may_be_there(typed_error(error, described), transactional_id) from error
+            raise may_be_there(source_error(error, described), transactional_id) from error
         report = read_report(OS, chosen["commitReport"])
     if report is None:
         raise no_report(described, transactional_id)
     was_there, ranges = report[0], tuple(AppendedRange(*one) for one in report[1])
     details = details_frame(spark, [(*one.partition, one.start_offset, one.end_offset) for one in ranges], _SCHEMA)
     return IngestResult(path, topic, False, columns, int(counted.get["records"]), ranges, stages, was_there, details)
-
-
-def read_source(spark: "SparkSession", source: "Source", format: str | None, options: Mapping[str, object]) -> "DataFrame":  # noqa: A002
-    """The rows to write."""
-    if hasattr(source, "schema"):
-        if format is not None or options:
-            raise InvalidConfigError("format and options", expected="paths", found="a DataFrame, which is read already")
-        return cast("DataFrame", source)
-    paths = [fspath(source)] if isinstance(source, (str, PathLike)) else [fspath(one) for one in source]
-    chosen = format_of(paths, format)
-    given = {**_DEFAULTS.get(chosen, {}), **{name: str(value) for name, value in options.items()}}
-    try:
-        return spark.read.format(chosen).options(**given).load(paths)
-    except Exception as error:
-        raise typed_error(error, "tidelog ingest: reading the source") from error
-
-
-def format_of(paths: Sequence[str], given: str | None) -> str:
-    """The format of files: the one that is given, or that their names tell."""
-    chosen = given or next((_BY_SUFFIX[PurePath(one).suffix] for one in paths if PurePath(one).suffix in _BY_SUFFIX), None)
-    if chosen not in FORMATS:
-        raise InvalidConfigError("format", expected=f"one of {', '.join(FORMATS)}", found=repr(chosen), hint="paths did not tell it")
-    return chosen
 
 
 def sink_options(

@@ -12,8 +12,9 @@ from tidelog.disk.disk import OS
 from tidelog.record.kernel.clock import wall_clock
 from tidelog.spark.jobs.ingest_columns import choose_columns, record_columns, spark_name
 from tidelog.spark.jobs.ingest_files import read_rows
-from tidelog.spark.jobs.ingest_job import format_of, sink_options
+from tidelog.spark.jobs.ingest_job import sink_options
 from tidelog.spark.jobs.ingest_outcome import AppendedRange, Ingested
+from tidelog.spark.jobs.ingest_source import format_of
 from tidelog.spark.jobs.running import staged
 from tidelog.spark.sink_columns import SinkColumns
 from tidelog.spark.sink_topics import SinkTopics
