@@ -141,12 +141,12 @@ def records_of(frame: "DataFrame", value: "Expression | None", given: "Mapping[s
         if expression is not None:
             chosen[name] = _column(expression)
         elif name in there and not (name == "topic" and has_topic):
-            chosen[name] = F.col(f"`{there[name]}`")
+            chosen[name] = F.col(_quoted(there[name]))
     is_whole = (isinstance(value, str) and value == WHOLE_ROW) or (value is None and "value" not in there)
     if is_whole:
-        chosen["value"] = F.to_json(F.struct(*(F.col(f"`{name}`") for name in frame.columns)))
+        chosen["value"] = F.to_json(F.struct(*(F.col(_quoted(name)) for name in frame.columns)))
     else:
-        chosen["value"] = F.col(f"`{there['value']}`") if value is None else _column(value)
+        chosen["value"] = F.col(_quoted(there["value"])) if value is None else _column(value)
     named = [column.alias(name) for name, column in chosen.items()]
     try:
         kinds = {one.name: one.dataType.simpleString() for one in frame.select(*named).schema.fields}
@@ -166,6 +166,11 @@ def _as_written(column: Any, kind: str, name: str) -> Any:
     if name == "timestamp":
         return column if kind == "timestamp" else F.timestamp_millis(column) if kind in ("bigint", "int") else column.cast("timestamp")
     return column.cast({"partition": "int", "topic": "string"}[name]) if name in ("partition", "topic") else column
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"
 
 
 def _column(expression: "Expression") -> Any:

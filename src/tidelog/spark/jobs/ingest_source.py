@@ -1,8 +1,8 @@
 """What `ingest` reads: a DataFrame, or files in a format that Spark reads.
 
-Left to themselves, Spark's readers make null of a line that they do not understand, drop what a row of CSV has too much, take the columns
-of a second file of CSV by their place, and of Parquet those of one file only. Here files are read whole or refused, as without Spark;
-`options` can say otherwise.
+Left to themselves, Spark's readers make null of a line that they do not understand, drop what a row of CSV has too much, end a field in
+quotes with its line, take the columns of a second file of CSV by their place, and of Parquet those of one file only. Here files are read
+whole or refused, as without Spark; `options` can say otherwise.
 """
 
 import re
@@ -21,16 +21,29 @@ if TYPE_CHECKING:
 
 FORMATS = ("parquet", "json", "csv", "text", "orc")
 _BY_SUFFIX = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".csv": "csv", ".txt": "text", ".orc": "orc"}
+_NO_COLUMN = "_tidelog_corrupt_record"
+"""By its usual name Spark would leave out a column of the file: `_corrupt_record`."""
 _DEFAULTS: Mapping[str, Mapping[str, str]] = {
-    # Each file's header is compared with the columns, and each row is looked at whole, also where few of its columns are asked for.
-    "csv": {"header": "true", "mode": "FAILFAST", "enforceschema": "false", "columnpruning": "false"},
-    "json": {"mode": "FAILFAST"},
+    # As RFC 4180 has it, and as `export` writes it. Each file's header is compared with the columns, and each row is looked at whole, also
+    # where few of its columns are asked for.
+    "csv": {
+        "header": "true",
+        "escape": '"',
+        "multiline": "true",
+        "unescapedquotehandling": "RAISE_ERROR",
+        "mode": "FAILFAST",
+        "enforceschema": "false",
+        "columnpruning": "false",
+        "columnnameofcorruptrecord": _NO_COLUMN,
+    },
+    "json": {"mode": "FAILFAST", "columnnameofcorruptrecord": _NO_COLUMN},
     "parquet": {"mergeschema": "true"},
     "orc": {"mergeschema": "true"},
 }
 
 _NOT_THAT = re.compile(
-    r"(Malformed CSV record: .*)|(CSV header does not conform.*(?:\n .*|\nExpected.*)*)|(Detected an invalid type of a JSON record.*)"
+    r"(Malformed CSV record: .*)|(Unescaped quote character .*? of CSV field)"
+    r"|(CSV header does not conform.*(?:\n .*|\nExpected.*)*)|(Detected an invalid type of a JSON record.*)"
     r"|(?:JsonParseException|JsonEOFException|CharConversionException): (.*)|(Malformed records are detected in record parsing: .*)"
     r"|(\S+ is not a Parquet file.*)|(Could not read footer.*)|(Malformed ORC file.*)|(Failed merging schemas:(?:.*\n){4}.*)"
 )
