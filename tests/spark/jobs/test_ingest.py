@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -170,6 +171,16 @@ def test_files_are_read_whole_or_refused(spark: "SparkSession", tmp_path: Path, 
         assert "tide" not in [topic.name for topic in store.topics()]
     if form != "parquet" and "other" not in case:
         assert jobs.ingest(spark, files, tmp_path / "store", "tide", options={"Mode": "DROPMALFORMED"}).records == 1
+
+
+def test_times_keep_their_microseconds(spark: "SparkSession", tmp_path: Path) -> None:
+    chosen = "timestamp '2026-11-19 12:00:00.123456Z' a, timestamp_ntz '2026-11-19 12:00:00.000001' b"
+    for value in (WHOLE_ROW, "struct(*)"):
+        jobs.ingest(spark, spark.sql(f"select {chosen}"), tmp_path / "store", "tide", value=value)
+    for record in records(tmp_path / "store", "tide"):
+        row = json.loads(record.value or b"")
+        assert datetime.fromisoformat(row["a"]) == datetime(2026, 11, 19, 12, 0, 0, 123456, UTC)
+        assert row["b"] == "2026-11-19T12:00:00.000001"
 
 
 @pytest.mark.parametrize("form", ["parquet", "orc"])

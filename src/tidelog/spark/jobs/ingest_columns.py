@@ -169,7 +169,7 @@ def _json(value: Any) -> str:
     if isinstance(value, float):
         return java_double(value) if value - value == 0 else f'"{java_double(value)}"'
     if isinstance(value, datetime):
-        return f'"{value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds")}Z"'
+        return f'"{value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds")}Z"'
     if isinstance(value, date):
         return f'"{value.isoformat()}"'
     return _quoted(base64.b64encode(value).decode() if isinstance(value, bytes) else value)

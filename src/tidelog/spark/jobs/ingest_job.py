@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 WHOLE_ROW = "*"
 """As a value: all columns of the row, as JSON."""
+_AS_JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
+"""Left to itself Spark writes times with milliseconds, and cuts off what it knows beyond."""
 _NESTED = ("struct", "array", "map", "variant")
 _SCHEMA = "topic string, partition int, start_offset long, end_offset long"
 
@@ -144,7 +146,7 @@ def records_of(frame: "DataFrame", value: "Expression | None", given: "Mapping[s
             chosen[name] = F.col(_quoted(there[name]))
     is_whole = (isinstance(value, str) and value == WHOLE_ROW) or (value is None and "value" not in there)
     if is_whole:
-        chosen["value"] = F.to_json(F.struct(*(F.col(_quoted(name)) for name in frame.columns)))
+        chosen["value"] = F.to_json(F.struct(*(F.col(_quoted(name)) for name in frame.columns)), _AS_JSON)
     else:
         chosen["value"] = F.col(_quoted(there["value"])) if value is None else _column(value)
     named = [column.alias(name) for name, column in chosen.items()]
@@ -162,7 +164,7 @@ def _as_written(column: Any, kind: str, name: str) -> Any:
     if name in ("key", "value"):
         if kind in ("binary", "string", "void") or kind.startswith(("char", "varchar")):
             return column
-        return F.to_json(column) if kind.startswith(_NESTED) else column.cast("string")
+        return F.to_json(column, _AS_JSON) if kind.startswith(_NESTED) else column.cast("string")
     if name == "timestamp":
         return column if kind == "timestamp" else F.timestamp_millis(column) if kind in ("bigint", "int") else column.cast("timestamp")
     return column.cast({"partition": "int", "topic": "string"}[name]) if name in ("partition", "topic") else column
