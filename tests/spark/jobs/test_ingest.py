@@ -158,7 +158,7 @@ BAD_FILES = {
 @pytest.mark.parametrize("case", BAD_FILES)
 def test_files_are_read_whole_or_refused(spark: "SparkSession", tmp_path: Path, case: str) -> None:
     form, (texts, said) = case.partition(",")[0], BAD_FILES[case]
-    files = [tmp_path / f"{number}.{form}" for number in range(len(texts))]
+    files = [tmp_path / f"no {number}.{form}" for number in range(len(texts))]
     for file, text in zip(files, texts, strict=True):
         file.write_text(text)
     value = "a" if form == "csv" else WHOLE_ROW

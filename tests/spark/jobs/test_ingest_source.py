@@ -26,6 +26,7 @@ READ = {
     "lines of Windows": (b"id,v\r\n1,2\r\n", [{"id": "1", "v": "2"}]),
     "no end": (b"a,b\n1,2\n3,4", [{"a": "1", "b": "2"}, {"a": "3", "b": "4"}]),
     "empty lines": (b"v\n\na\n\n\nb\n", [{"v": "a"}, {"v": "b"}]),
+    "a great many empty lines": (b"\nv\na\n" + b"\n" * 20_000 + b"b\n", [{"v": "a"}, {"v": "b"}]),
     "spaces": (b"v\n  x  \n   \ny\n", [{"v": "  x  "}, {"v": "   "}, {"v": "y"}]),
     "nothing": (b'a,b\n,""\nx,\n', [{"a": None, "b": None}, {"a": "x", "b": None}]),
     "a large field": (b"v\n" + b"x" * 300_000 + b"\n", [{"v": "x" * 300_000}]),
@@ -70,11 +71,16 @@ def on_spark(spark: "SparkSession", file: Path) -> list[dict[str, Any]]:
         raise source_error(error, "reading") from error
 
 
-@pytest.mark.parametrize("case", READ)
-def test_the_same_rows(spark: "SparkSession", tmp_path: Path, case: str) -> None:
-    data, rows = READ[case]
-    file = tmp_path / "x.csv"
+def written(folder: Path, form: str, data: bytes) -> Path:
+    file = folder / f"a file.{form}"
     file.write_bytes(data)
+    return file
+
+
+@pytest.mark.parametrize(("form", "case"), [*(("csv", case) for case in READ), *(("json", case) for case in JSON_READ)])
+def test_the_same_rows(spark: "SparkSession", tmp_path: Path, form: str, case: str) -> None:
+    data, rows = (READ if form == "csv" else JSON_READ)[case]
+    file = written(tmp_path, form, data)
     assert here(file) == rows
     assert on_spark(spark, file) == rows
 
@@ -82,8 +88,7 @@ def test_the_same_rows(spark: "SparkSession", tmp_path: Path, case: str) -> None
 @pytest.mark.parametrize("case", REFUSED)
 def test_refused_by_both(spark: "SparkSession", tmp_path: Path, case: str) -> None:
     data, said = REFUSED[case]
-    file = tmp_path / "x.csv"
-    file.write_bytes(data)
+    file = written(tmp_path, "csv", data)
     with pytest.raises(InvalidRecordTypeError, match=said) as failure:
         here(file)
     assert failure.value.path == str(file)
@@ -91,14 +96,9 @@ def test_refused_by_both(spark: "SparkSession", tmp_path: Path, case: str) -> No
         on_spark(spark, file)
 
 
-@pytest.mark.parametrize("case", JSON_READ)
-def test_the_same_rows_of_json(spark: "SparkSession", tmp_path: Path, case: str) -> None:
-    data, rows = JSON_READ[case]
-    file = tmp_path / "x.json"
-    file.write_bytes(data)
-    assert here(file) == rows
-    assert on_spark(spark, file) == rows
-    jobs.ingest(spark, file, tmp_path / "store", "tide", value="*")
+def test_names_with_signs_are_columns(spark: "SparkSession", tmp_path: Path) -> None:
+    data, rows = JSON_READ["names with signs"]
+    jobs.ingest(spark, written(tmp_path, "json", data), tmp_path / "store", "tide", value="*")
     with ReadOnlyStore.open(tmp_path / "store") as store:
         assert [json.loads(record.value or b"") for record in store.topic("tide").read()] == rows
 
@@ -106,8 +106,7 @@ def test_the_same_rows_of_json(spark: "SparkSession", tmp_path: Path, case: str)
 @pytest.mark.parametrize("case", JSON_REFUSED | JSON_REFUSED_HERE)
 def test_json_that_is_refused(spark: "SparkSession", tmp_path: Path, case: str) -> None:
     data, said = (JSON_REFUSED | JSON_REFUSED_HERE)[case]
-    file = tmp_path / "x.json"
-    file.write_bytes(data)
+    file = written(tmp_path, "json", data)
     with pytest.raises(InvalidRecordTypeError, match=said):
         here(file)
     if case in JSON_REFUSED:

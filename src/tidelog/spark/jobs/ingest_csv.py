@@ -29,10 +29,11 @@ def read_csv(files: Sequence[Path], tell: OnRead) -> "Iterator[pa.RecordBatch]":
             rows = csv.reader(text, strict=True)
             position = 0
             try:
-                names = next(rows, [])
+                names = next(filter(None, rows), [])
                 if len({name.lower() for name in names}) < len(names):
                     raise InvalidRecordTypeError("two columns have one name", path=str(file), expected="each once", found=", ".join(names))
-                while chunk := list(_of_width(rows, len(names), file)):
+                checked = _of_width(rows, len(names), file)
+                while chunk := list(islice(checked, ROWS)):
                     arrays = [pa.array([field or None for field in fields], pa.string()) for fields in zip(*chunk, strict=True)]
                     last, position = position, opened.tell() if opened.seekable() else 0  # a pipe has no place
                     tell(position - last)
@@ -42,11 +43,11 @@ def read_csv(files: Sequence[Path], tell: OnRead) -> "Iterator[pa.RecordBatch]":
 
 
 def _of_width(rows: "CsvRows", width: int, file: Path) -> Iterator[list[str]]:
-    """Some thousand rows, without those that are nothing; each has as many columns as the header."""
-    for row in islice(rows, ROWS):
+    """The rows, without those that are nothing; each has as many columns as the header."""
+    for row in filter(None, rows):
         if len(row) == width:
             yield row
-        elif row:
+        else:
             raise InvalidRecordTypeError(
                 f"line {rows.line_num} has other columns", path=str(file), expected=width, found=len(row), hint=MEND
             )

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import PurePath
 from typing import TYPE_CHECKING, cast
+from urllib.parse import unquote
 
 from tidelog.errors import InvalidConfigError, InvalidRecordTypeError, TidelogError
 from tidelog.spark.jobs.task_errors import typed_error
@@ -48,7 +49,7 @@ _NOT_THAT = re.compile(
     r"|(\S+ is not a Parquet file.*)|(Could not read footer.*)|(Malformed ORC file.*)|(Failed merging schemas:(?:.*\n){4}.*)"
 )
 """What Spark says of files that are not what they should be; what is named first here says more."""
-_FILE = re.compile(r"(?:reading file |CSV file: |Malformed ORC file )(?:file:/*)?(/?\S+?)\.?(?=\s|$)")
+_FILE = re.compile(r"(?:reading file |CSV file: |Malformed ORC file )(\S+?)\.?(?=\s|$)")
 
 
 def read_source(spark: "SparkSession", source: "Source", format: str | None, options: Mapping[str, object]) -> "DataFrame":  # noqa: A002
@@ -87,6 +88,11 @@ def source_error(error: Exception, where: str) -> TidelogError:
     file = _FILE.search(text)
     return InvalidRecordTypeError(
         f"{where}: {' '.join(said.partition('SQLSTATE')[0].split())}",
-        path=None if file is None else "/" + file[1].lstrip("/"),
+        path=None if file is None else _path_of(file[1]),
         hint="nothing was appended; mend the file, or say with options of Spark's reader what is to become of such rows",
     )
+
+
+def _path_of(uri: str) -> str:
+    """A file of this machine as it is called here, any other by its URI."""
+    return "/" + unquote(uri.removeprefix("file:")).lstrip("/") if uri.startswith(("file:", "/")) else uri
