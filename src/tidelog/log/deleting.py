@@ -120,7 +120,7 @@ class Deleting(TakingOver):
         """
         for _, segment in self._to_remove:
             if segment.base_offset in base_offsets:
-                segment.superseded()
+                segment.unnamed()
 
     def _remove_later(self, segments: Sequence[Segment]) -> None:
         """These are `.deleted` now; who had these names before went with that, and what is left of it goes with them."""

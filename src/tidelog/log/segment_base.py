@@ -139,8 +139,8 @@ class SegmentBase:
         for kind in kinds:
             self._renamed(kind, self.path_of(kind))
 
-    def superseded(self) -> None:
-        """Its files are about to be written over by those of another deleted segment: it has none that could still be opened."""
+    def unnamed(self) -> None:
+        """Its files are about to be removed, or written over: it has none that could still be opened, whoever takes their names."""
         for kind in SEGMENT_KINDS:
             self._renamed(kind, "")
 

@@ -83,7 +83,11 @@ def swap_to_final(disk: Disk, directory: str, segments: Iterable[Segment]) -> No
 
 
 def remove_deleted(disk: Disk, segment: Segment) -> None:
-    """Step f, for one segment; its snapshot goes with it."""
+    """Step f, for one segment; its snapshot goes with it.
+
+    A reader with an old view that opens it only now must not get the files of the next segment to be deleted under these names.
+    """
+    segment.unnamed()
     segment.forget()
     for kind in (*SEGMENT_KINDS, SNAPSHOT):
         with suppress(FileNotFoundError):

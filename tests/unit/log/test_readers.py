@@ -248,6 +248,24 @@ def test_a_deleted_file_that_another_one_has_replaced_is_not_opened(tmp_path: Pa
         check_log(log)
 
 
+def test_a_deleted_file_that_is_removed_leaves_its_name_to_others(tmp_path: Path) -> None:
+    """The second swap comes when the first's files are gone: a reader that still has the first opened those of the second."""
+    with open_log(tmp_path, {"internal.segment.bytes": 400, "index.interval.bytes": 0, "file.delete.delay.ms": 60_000}) as log:
+        for number in range(12):
+            log.append(numbered(number))
+        first = log.segments[0]
+        second = cleaned_copy(log, first)
+        log.replace_segments([second], [first])
+        state_of(log).remove_deleted(at_once=True)
+        log.replace_segments([cleaned_copy(log, second)], [second])
+        pool_of(log).drop_all()
+        for opened in (first.file.open, lambda: first.index.locate(2), lambda: first.time_index.lookup(TIME)):
+            with pytest.raises(FileNotFoundError):
+                opened()
+        assert second.size_bytes == pool_of(log).disk.size(second.file.open().fd)
+        check_log(log)
+
+
 def test_an_index_is_not_that_of_an_earlier_deleted_segment_while_it_is_renamed(tmp_path: Path) -> None:
     """The second segment of a name was said to be `.deleted` as a whole when its `.log` was: its indexes had the names of the first's."""
     disk = FaultyDisk()
