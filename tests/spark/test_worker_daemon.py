@@ -70,7 +70,8 @@ class _Anything:
         raise self._fault
 
 
-def test_what_stays_is_looked_at_once() -> None:
+def test_what_stays_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_habits, "_is_frozen", False)
     gc.unfreeze()
     try:
         ring: list[object] = []
