@@ -5,7 +5,7 @@ Nothing is copied and nothing is decoded until it is asked for. A batch to be wr
 
 from collections.abc import Iterator
 
-from tidelog.errors import ChecksumError, TidelogError
+from tidelog.errors import ChecksumError, CorruptBatchError, TidelogError
 from tidelog.record.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, Compression, codec_of, decompress_into
 from tidelog.record.faults import Fault, raise_fault
 from tidelog.record.kernel.arena import Arena
@@ -194,6 +194,10 @@ class RecordBatch:
         else:
             payload, start = self.buffer, self.position + HEADER_SIZE
             end = self.position + self.size_bytes
+            if end > len(payload):  # of a file that was cut since its headers were walked; the iterator believes its caller
+                raise CorruptBatchError(
+                    "a batch is cut off", position=self.position, expected=f"{self.size_bytes} bytes", found=len(payload) - self.position
+                )
         check_count(count, end - start, self.position)
         return RecordIterator(
             payload,

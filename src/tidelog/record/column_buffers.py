@@ -42,8 +42,8 @@ class BinaryColumn:
             self._validity = bytearray(b"\xff" * (count // 4 + 1))
         self.views = (byte_view(self._offsets).cast("i"), byte_view(self._data), memoryview(self._validity))
 
-    def make_room(self) -> None:
-        """The guess was too small, and the column is to be filled again."""
+    def start_again(self) -> None:
+        """Filling it has ended early. The guess may have been too small; all there is will do."""
         self.share = 1.0
         self._validity = bytearray()
 

@@ -23,7 +23,7 @@ from tidelog.record.kernel import payloads as payload_kernel
 from tidelog.record.kernel import records as kernel
 from tidelog.record.kernel.arena import Arena
 from tidelog.record.layout import ATTRIBUTES_POSITION, HEADER_SIZE, MIN_RECORD_SIZE
-from tidelog.record.legacy import flatten
+from tidelog.record.legacy import Messages, flatten
 from tidelog.record.slots import BATCH_FIELDS, Totals, Want
 from tidelog.record.views import Buffer, byte_view, view
 
@@ -73,6 +73,8 @@ class ColumnDecoder:
         chunk_bytes: int = DEFAULT_CHUNK_BYTES,
         max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
     ) -> None:
+        if chunk_bytes < 1:
+            raise ValueError(f"a chunk has 1 byte or more, not {chunk_bytes}")
         self.schema = arrow_schema(columns)
         self._columns = tuple(columns)
         self._check_crcs = check_crcs
@@ -101,7 +103,7 @@ class ColumnDecoder:
                 if bad_checksum is not None:
                     headers, error, decoded = headers[:good], bad_checksum, None
             if decoded is not None:
-                yield decoded
+                yield from decoded
             else:
                 for run in _runs_of_one_kind(headers):
                     yield from self._decode_legacy(source, run) if int(run.magic[0]) < 2 else self._decode_v2(source, run)
@@ -111,7 +113,7 @@ class ColumnDecoder:
             if len(headers) == 0 or self.end_position == len(source):
                 return
 
-    def _decode_unchecked(self, source: memoryview, headers: BatchHeaders) -> "pa.RecordBatch | None":
+    def _decode_unchecked(self, source: memoryview, headers: BatchHeaders) -> "list[pa.RecordBatch] | None":
         """Decode a plain chunk before its CRCs are checked; the caller gives it out only if they match.
 
         Whoever comes first reads the bytes from memory, the second from the cache. Decoding hardly notices, the CRC takes twice as long.
@@ -120,7 +122,7 @@ class ColumnDecoder:
         if len(headers) == 0 or headers.may_be_legacy or headers.may_be_compressed:
             return None
         try:
-            return next(self._decode_v2(source, headers))
+            return list(self._decode_v2(source, headers))
         except TidelogError:
             return None
 
@@ -192,11 +194,11 @@ class ColumnDecoder:
             )
             if ok:
                 break
+            # Whatever ended it, there are marks of nulls by now that the next chunk must not find.
+            self._key.start_again()
+            self._value.start_again()
             if int(fault[0]) != Fault.COLUMN_FULL:
                 _raise_record_fault(fault, batches, headers)
-            # The guess from the chunk before was too small; all there is will do.
-            self._key.make_room()
-            self._value.make_room()
         _, key_bytes, key_nulls, value_bytes, value_nulls = totals.tolist()
 
         def build(column: str) -> Any:
@@ -215,7 +217,19 @@ class ColumnDecoder:
         return self._assemble(build)
 
     def _decode_legacy(self, source: memoryview, headers: BatchHeaders) -> "Iterator[pa.RecordBatch]":
-        messages = flatten(source, headers, check_crcs=self._check_crcs, max_decompressed_bytes=self._max_decompressed_bytes)
+        """Open wrappers until there is enough of them: a few bytes may stand for very many."""
+        while len(headers):
+            messages = flatten(
+                source,
+                headers,
+                check_crcs=self._check_crcs,
+                max_decompressed_bytes=self._max_decompressed_bytes,
+                enough_bytes=_MAX_ARENA_BYTES,
+            )
+            yield self._legacy_columns(messages, headers[: messages.count_of_batches])
+            headers = headers[messages.count_of_batches :]
+
+    def _legacy_columns(self, messages: Messages, headers: BatchHeaders) -> "pa.RecordBatch":
         total = len(messages.offsets)
 
         def build(column: str) -> Any:
@@ -234,7 +248,7 @@ class ColumnDecoder:
                 return pa.array(messages.timestamp_types.astype(np.int8))
             return batch_column(column, headers, np.bincount(messages.batches, minlength=len(headers)), messages.offsets)
 
-        yield self._assemble(build)
+        return self._assemble(build)
 
     def _assemble(self, build: Any) -> "pa.RecordBatch":
         import pyarrow as pa

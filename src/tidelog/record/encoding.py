@@ -111,15 +111,16 @@ class BatchEncoder:
         self._compressed = Arena()
 
     def encode(self, records: Iterable[Row], *, timestamp_ms: int = -1, keep_offsets: bool = False) -> memoryview:
-        """Encode records; those that bring no timestamp have `timestamp_ms`.
+        """Encode records; tuples that bring no timestamp have `timestamp_ms`. A `Record` keeps its own, also where that is -1.
 
         With `keep_offsets` they are `Record`s whose own offsets stay, gaps and all, counted from `next_offset`.
         """
         rows = records if isinstance(records, list) else list(records)
+        read_once: dict[int, bytes] = {}
         plan = self._plan(len(rows), timestamp_ms, keep_offsets=keep_offsets)
 
         def step(first: int, output: memoryview) -> int:
-            return kernel.encode_rows(rows, first, output, view(plan))
+            return kernel.encode_rows(rows, first, output, view(plan), read_once)
 
         return self._run(step, len(rows), plan)
 

@@ -42,6 +42,8 @@ class Messages:
     timestamp_types: Int64Array
     batches: Int64Array
     """For every message, which header it came from."""
+    count_of_batches: int
+    """How many of the headers were opened."""
 
 
 def flatten(
@@ -50,8 +52,9 @@ def flatten(
     *,
     check_crcs: bool,
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
+    enough_bytes: int | None = None,
 ) -> Messages:
-    """Open the wrappers among `headers` (all legacy) and parse all messages."""
+    """Open the wrappers among `headers` (all legacy) and parse their messages: all, or until there are `enough_bytes` of them."""
     arena = Arena(int(headers.size_bytes.sum()) + 1024)
     offsets: list[Int64Array] = []
     timestamps: list[Int64Array] = []
@@ -59,6 +62,8 @@ def flatten(
     batches: list[Int64Array] = []
     slices: list[NDArray[np.int32]] = []
     for index in range(len(headers)):
+        if enough_bytes is not None and arena.size >= enough_bytes:
+            break
         one = headers[index : index + 1]
         position, magic = int(one.position[0]), int(one.magic[0])
         codec = _codec(one)
@@ -87,6 +92,7 @@ def flatten(
         timestamps=_joined(timestamps),
         timestamp_types=_joined(types),
         batches=_joined(batches),
+        count_of_batches=len(batches),
     )
 
 

@@ -32,7 +32,7 @@ class NewBatch:
     records: Sequence[Row]
     base_offset: int = 0
     timestamp_ms: int = -1
-    """For records that bring no timestamp."""
+    """For tuples that bring no timestamp."""
     settings: BatchSettings = field(default_factory=BatchSettings)
 
     def encode(self) -> bytes:

@@ -42,7 +42,7 @@ class RowChunks:
             size = max(1, min(_MAX_RECORDS, self._chunk_bytes * len(rows) // max(1, chunk.size_bytes), 8 * size))
 
     def _chunk(self, rows: list[Any], first: int) -> Chunk:
-        rows = _timed(rows)
+        rows = _settled(rows)
         groups = [(0, None)] if self._partitioner.count == 1 else grouped(self._partitions(rows))
         return Chunk(rows, first, len(rows), groups, is_arrow=False)
 
@@ -55,14 +55,24 @@ class RowChunks:
         return self._partitioner.partitions(keys, np.fromiter((len(value or b"") for value in values), np.int64, len(rows)))
 
 
-def _timed(rows: list[Any]) -> list[Any]:
-    """The same rows, without a timestamp of -1: it means none, which is the time of the call."""
-    if set(map(type, rows)) == {tuple} and 4 not in set(map(len, rows)):
-        return rows  # nobody brings a time
-    return [_without_none(row) for row in rows]
+def _settled(rows: list[Any]) -> list[Any]:
+    """The same rows, good to be encoded twice: without a timestamp of -1, which means none, and with headers that are no iterator."""
+    if set(map(type, rows)) == {tuple} and set(map(len, rows)) == {2}:
+        return rows  # nobody brings any
+    return [_settled_row(row) for row in rows]
 
 
-def _without_none(row: Any) -> Any:
+def _settled_row(row: Any) -> Any:
     if isinstance(row, Record):
-        return (row.key, row.value, row.headers) if row.timestamp_ms == NO_TIMESTAMP else row
-    return row[:3] if isinstance(row, tuple) and len(row) == 4 and row[3] == NO_TIMESTAMP else row
+        if row.timestamp_ms == NO_TIMESTAMP:
+            row = (row.key, row.value, row.headers)
+        elif type(row.headers) is not tuple:
+            row = (row.key, row.value, row.headers, row.timestamp_ms)
+    if not isinstance(row, tuple) or len(row) < 3:
+        return row
+    if len(row) == 4 and row[3] == NO_TIMESTAMP:
+        row = row[:3]
+    headers = row[2]
+    if not headers or isinstance(headers, (tuple, list)):
+        return row
+    return (row[0], row[1], list(headers), *row[3:])

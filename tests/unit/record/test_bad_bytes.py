@@ -6,6 +6,7 @@ import struct
 import zlib
 from collections.abc import Callable
 
+import pyarrow as pa
 import pytest
 
 from tests.support.batches import batch_of_payload, message, patched, varint, with_crc
@@ -20,7 +21,9 @@ from tidelog.errors import (
     UnsupportedMagicError,
 )
 from tidelog.record import (
+    ColumnDecoder,
     Compression,
+    RecordBatch,
     count_records,
     encode_batches,
     iter_arrow,
@@ -291,3 +294,21 @@ def test_errors_pickle_with_their_facts() -> None:
 
 def test_with_crc_is_what_the_encoder_writes() -> None:
     assert with_crc(GOOD) == GOOD
+
+
+@pytest.mark.parametrize("is_told_by_the_crc", [True, False])
+def test_a_decoder_goes_on_after_bad_bytes_as_if_it_were_new(*, is_told_by_the_crc: bool) -> None:
+    good = encode_batches([(b"k%d" % i, b"v") for i in range(40)] + [(None, None)])
+    bad = encode_batches([(None, None)] * 30 + [(b"k", b"v")])[:-1] + b"\x05"  # the header count of the last record
+    decoder = ColumnDecoder()
+    with pytest.raises(ChecksumError if is_told_by_the_crc else InvalidRecordError):
+        list(decoder.decode(bad if is_told_by_the_crc else with_crc(bad)))
+    (batch,) = decoder.decode(good)
+    assert pa.Table.from_batches([batch]) == to_arrow(good)
+
+
+def test_a_batch_that_is_not_all_there_is_not_read_past_its_buffer() -> None:
+    """Who reads the bytes of a known batch from a file that was truncated meanwhile gets fewer."""
+    data = encode_batches([(b"k", bytes(5000))], base_offset=3)
+    with pytest.raises(CorruptBatchError, match=f"a batch is cut off at byte 0: expected {len(data)} bytes, found 200"):
+        list(RecordBatch(memoryview(data[:200]), 0, len(data)))

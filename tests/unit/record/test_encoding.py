@@ -18,12 +18,14 @@ from tidelog.record import (
     RecordBatch,
     Row,
     TimestampType,
+    arrow_input,
     encode_arrow,
     encode_batches,
     read_batches,
     to_arrow,
 )
 
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 ROWS = [(b"key-%d" % i, b"x" * (i % 300), [("n", b"%d" % i), ("n", None)] if i % 5 == 0 else (), TIME + i) for i in range(500)]
 
 
@@ -226,6 +228,8 @@ def test_arrow_without_keys_or_with_columns_of_nulls() -> None:
     assert [(record.key, record.value) for record in batch] == [(None, b"a"), (None, b"b")]
     (batch,) = read_batches(encode_arrow(pa.table({"key": pa.nulls(2), "value": pa.nulls(2)})))
     assert [(record.key, record.value) for record in batch] == [(None, None)] * 2
+    (batch,) = read_batches(encode_arrow(pa.table({"value": [b"a"], "timestamp_ms": pa.nulls(1), "headers": pa.nulls(1)}), timestamp_ms=3))
+    assert [(record.value, record.timestamp_ms, record.headers) for record in batch] == [(b"a", 3, ())]
 
 
 def test_arrow_timestamps() -> None:
@@ -235,12 +239,52 @@ def test_arrow_timestamps() -> None:
     assert [record.timestamp_ms for record in batch] == [1709209801987, 3]
 
 
+@pytest.mark.parametrize(
+    "times",
+    [pa.array([2**63 // 1000 + 1], pa.timestamp("s")), pa.array([2**62], pa.timestamp("s", "UTC")), pa.array([2**63], pa.uint64())],
+)
+def test_arrow_timestamps_that_do_not_fit(times: pa.Array) -> None:
+    """In milliseconds they would wrap around, and be somebody else's time."""
+    with pytest.raises(InvalidBatchError, match="a timestamp out of range"):
+        encode_arrow(pa.table({"value": [b""], "timestamp": times}))
+
+
+def test_arrow_headers_count_as_bytes_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel points at them with 32 bits, as at keys and values."""
+    table = to_arrow(encode_batches([(b"", b"", [("h", bytes(300))])] * 10))
+    monkeypatch.setattr(arrow_input, "_MAX_DATA_BYTES", 3000)
+    with pytest.raises(InvalidBatchError, match="too many bytes in one call: expected at most 3000, found 30"):
+        encode_arrow(table)
+    assert encode_arrow(table.slice(0, 9))
+
+
 def test_arrow_columns_that_cannot_be() -> None:
     with pytest.raises(TypeError, match="column 'value' is string: text has no bytes of its own"):
         encode_arrow(pa.table({"value": ["text"]}))
+    with pytest.raises(TypeError, match=r"column 'value' is dictionary.*: text has no bytes of its own"):
+        encode_arrow(pa.table({"value": pa.array(["text"]).dictionary_encode()}))
+    with pytest.raises(InvalidBatchError, match="two columns have one name: expected each once, found value, value"):
+        encode_arrow(pa.Table.from_arrays([pa.array([b""])] * 2, names=["value", "value"]))
     with pytest.raises(TypeError, match="column 'key' is int64: expected binary"):
         encode_arrow(pa.table({"key": [1], "value": [b""]}))
     with pytest.raises(TypeError, match="the timestamp column is double"):
         encode_arrow(pa.table({"value": [b""], "timestamp_ms": [1.5]}))
     with pytest.raises(InvalidBatchError, match="no column to encode: expected at least a column `value`, found payload"):
         encode_arrow(pa.table({"payload": [b""]}))
+
+
+@pytest.mark.parametrize(
+    ("headers", "text"),
+    [
+        (pa.array(["text"]), "column 'headers' is string: expected list<struct<key: string, value: binary>>"),
+        (pa.array([["text"]]), "column 'headers' is list<item: string>: expected list"),
+        (pa.array([[{"name": "h", "value": b""}]]), "column 'headers' is list<item: struct<name: string, value: binary>>: expected list"),
+        (pa.array([[("h", b"")]], pa.map_(pa.string(), pa.binary())), r"column 'headers' is map<.*>: expected list"),
+        (pa.array([[{"key": "h", "value": b""}, None]]), "a header of record 0 is null"),
+        (pa.array([[{"key": None, "value": b""}]], HEADERS), "header name of record 0 must be str, not NoneType"),
+        (pa.array([[{"key": "h", "value": "text"}]]), "header value of record 0 must be bytes or None, not str"),
+    ],
+)
+def test_arrow_headers_that_cannot_be(headers: pa.Array, text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        encode_arrow(pa.table({"value": [b""], "headers": headers}))

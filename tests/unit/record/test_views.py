@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from tests.support.batches import TIME, patched
+from tests.support.batches import TIME, message, patched
 from tidelog.errors import InvalidRecordError
 from tidelog.record import (
     COLUMNS,
@@ -27,6 +28,8 @@ from tidelog.record import (
     transaction_marker,
     walk_headers,
 )
+from tidelog.record import columns as columns_module
+from tidelog.record.compression import compress
 from tidelog.record.control import marker_record
 
 DATA = encode_batches([(b"key", b"value")] * 10, base_offset=5, timestamp_ms=TIME)
@@ -143,6 +146,31 @@ def test_columns_whose_shares_change_from_chunk_to_chunk() -> None:
     for _ in range(2):
         got = [(row["key"], row["value"]) for piece in decoder.decode(data) for row in piece.to_pylist()]
         assert got == rows
+
+
+def test_a_chunk_whose_offsets_pass_what_arrow_counts_is_decoded_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = encode_batches([(b"k", b"%d" % i) for i in range(1000)], batch_bytes=200)
+    monkeypatch.setattr(columns_module, "_MAX_INT32", 5000)
+    for check_crcs in (True, False):
+        assert to_arrow(data, ["offset"], check_crcs=check_crcs)["offset"].to_pylist() == list(range(1000))
+
+
+def test_a_chunk_is_at_least_a_byte() -> None:
+    with pytest.raises(ValueError, match="a chunk has 1 byte or more, not 0"):
+        iter_arrow(DATA, chunk_bytes=0)
+
+
+def test_wrappers_are_not_all_open_at_once() -> None:
+    """What a chunk of compressed messages expands to may be a thousand times its size, and more than slices can point at."""
+    inner = message(0, b"k", bytes(3 << 20)) + message(1, None, b"last")
+    value = bytes(compress(Compression.GZIP, inner))
+    data = b"".join(message(2 * i + 1, None, value, attributes=Compression.GZIP) for i in range(5)) + message(10, b"k", b"plain")
+    pieces = list(iter_arrow(data, [*COLUMNS]))
+    assert [piece.num_rows for piece in pieces] == [2, 2, 2, 2, 2, 1]
+    assert [offset for piece in pieces for offset in piece["offset"].to_pylist()] == list(range(11))
+    assert [length for piece in pieces for length in pc.binary_length(piece["value"]).to_pylist()] == [3 << 20, 4] * 5 + [5]
+    for piece in pieces:
+        piece.validate(full=True)
 
 
 def test_a_torn_tail_is_not_decoded() -> None:

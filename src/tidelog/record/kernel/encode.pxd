@@ -18,7 +18,7 @@ cdef bytes NO_HEADERS
     last_offset_delta=int64_t, index=int64_t, record=Record, pair=tuple, tail=bytes, timestamp=int64_t, timestamp_delta=int64_t, offset=int64_t, offset_delta=int64_t,
     key_length=int64_t, value_length=int64_t, tail_length=int64_t, body=int64_t, total=int64_t,
 )
-cpdef int64_t encode_rows(list rows, int64_t first, uint8_t[::1] output, int64_t[::1] plan) except -1
+cpdef int64_t encode_rows(list rows, int64_t first, uint8_t[::1] output, int64_t[::1] plan, dict read_once) except -1
 
 @cython.locals(
     row_count=int64_t, room=int64_t, has_key_nulls=bint, has_value_nulls=bint, has_tails=bint,
@@ -61,7 +61,7 @@ cdef inline int64_t put_prefix(
     uint8_t* out, int64_t at, int64_t body, int64_t timestamp_delta, int64_t offset_delta) noexcept nogil
 
 @cython.locals(source="const uint8_t*")
-cdef inline void put_bytes(uint8_t* out, int64_t at, bytes data, int64_t size)
+cdef inline void put_bytes(uint8_t* out, int64_t at, bytes data, int64_t size) noexcept
 
 cdef void finish_batch(
     uint8_t* out, int64_t* s, int64_t start, int64_t end, int64_t count, int64_t last_offset_delta,

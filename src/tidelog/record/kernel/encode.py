@@ -44,10 +44,11 @@ NEXT_SEQUENCE = int(Plan.NEXT_SEQUENCE)
 OUTPUT_END = int(Plan.OUTPUT_END)
 
 
-def encode_rows(rows: list[Any], first: int, output: Any, plan: Any) -> int:
+def encode_rows(rows: list[Any], first: int, output: Any, plan: Any, read_once: dict[int, bytes]) -> int:
     """Encode rows from `first` on; give back the first row that is not in a finished batch.
 
-    A row is a `Record` or a tuple (key, value), (key, value, headers) or (key, value, headers, timestamp_ms).
+    A row is a `Record` or a tuple (key, value), (key, value, headers) or (key, value, headers, timestamp_ms). `read_once` keeps encoded
+    headers that may be an iterator: a row is looked at again when it begins the next batch, and when the output was too small.
     """
     room = len(output)
     if cython.compiled:
@@ -66,6 +67,8 @@ def encode_rows(rows: list[Any], first: int, output: Any, plan: Any) -> int:
     last_offset_delta = 0
     index = first
     while index < row_count:
+        if len(rows) != row_count:  # by headers that are code of the caller's, or by another thread
+            raise RuntimeError("the records have become more or fewer while they were encoded")
         row = rows[index]
         if type(row) is Record:
             record = row
@@ -99,7 +102,14 @@ def encode_rows(rows: list[Any], first: int, output: Any, plan: Any) -> int:
             key = as_bytes(key, "key", index)
         if type(value) is not bytes and value is not None:
             value = as_bytes(value, "value", index)
-        tail = encode_headers(headers, index) if headers else NO_HEADERS
+        if not headers:
+            tail = NO_HEADERS
+        elif isinstance(headers, (tuple, list)):
+            tail = encode_headers(headers, index)
+        elif index in read_once:
+            tail = read_once[index]
+        else:
+            tail = read_once[index] = encode_headers(headers, index)
         if timestamp < -1:
             as_timestamp(timestamp, index)
         key_length = -1 if key is None else len(key)
