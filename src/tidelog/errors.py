@@ -337,7 +337,7 @@ class StorageError(TidelogError, OSError):
 
 
 class DiskFullError(StorageError):
-    """No space, or no quota, left. The log goes on when there is room again."""
+    """No space, or no quota, left. The log goes on when there is room again, or the hint says what else is to be done."""
 
 
 class LogFailedError(StorageError):
@@ -362,7 +362,7 @@ class NullKeysError(TidelogError, ValueError):
     def __init__(self, partition: object, *, offsets: tuple[int, ...], count: int, path: str | None = None) -> None:
         shown = f"{', '.join(map(str, offsets[:10]))}{' …' if count > 10 else ''}"
         super().__init__(
-            f"{partition} has {count} records without key, at offset {shown}",
+            f"{partition} has {count} record{'' if count == 1 else 's'} without key, at offset {shown}",
             path=path,
             hint="drop_null_keys=True drops them, as Kafka does",
         )

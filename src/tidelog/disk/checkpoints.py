@@ -52,8 +52,8 @@ def format_offsets(entries: Mapping[TopicPartition, int]) -> bytes:
 
 def check_topic(topic: str) -> None:
     """Raise for a name that would make a checkpoint file unreadable for everyone."""
-    if not topic or re.search(r"\s", topic):
-        raise UnsupportedError("a topic's name that a checkpoint file cannot hold", expected="no white space in it", found=repr(topic))
+    if not topic or re.search(r"[\s\ud800-\udfff]", topic):  # a half of a pair stands for a byte that is no UTF-8
+        raise UnsupportedError("a topic's name that a checkpoint file cannot hold", expected="UTF-8 without white space", found=repr(topic))
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:

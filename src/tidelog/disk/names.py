@@ -32,15 +32,19 @@ LOCK = ".lock"
 OWN_SUFFIX = ".tidelog"
 TEMPORARY_SUFFIX = ".tmp"
 
+MAX_PARTITION = 0x7FFFFFFF
+
 MAX_LENGTH = 249
 """Of a topic's name. Behind it a partition number, a suffix and a random id have to fit into a file name of 255 bytes."""
 
 _HOW_TO_NAME = f"letters without accents, digits, '.', '_' and '-', at most {MAX_LENGTH} of them"
 _MAX_NAME = 255
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
-_SEGMENT_FILE = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.cleaned|\.swap|\.deleted|\.clean|\.delete)?\Z")
-_PARTITION = re.compile(r"(.+)-(\d+)\Z")
-_SUFFIXED_PARTITION = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}-(delete|future|stray)\Z")
+_SEGMENT_FILE = re.compile(
+    r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.cleaned|\.swap|\.deleted|\.clean|\.delete)?\Z", re.ASCII
+)
+_PARTITION = re.compile(r"(.+)-(\d+)\Z", re.ASCII)
+_SUFFIXED_PARTITION = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}-(delete|future|stray)\Z", re.ASCII)
 
 
 class SegmentFile(NamedTuple):
@@ -86,9 +90,14 @@ def is_foreign_segment_file(name: str) -> bool:
 
 
 def parse_partition(name: str) -> TopicPartition | None:
-    """The partition whose directory has this name; None for any other name, also for one that waits to be deleted."""
+    """The partition whose directory has this name; None for any other name, also for one that waits to be deleted.
+
+    A number of more than 31 bits is none: a checkpoint with it could be read by nobody, and what it says of others would be lost.
+    """
     match = _PARTITION.match(name)
-    return None if match is None else TopicPartition(match[1], int(match[2]))
+    if match is None or (partition := int(match[2])) > MAX_PARTITION:
+        return None
+    return TopicPartition(match[1], partition)
 
 
 def is_set_aside(name: str) -> bool:

@@ -19,6 +19,7 @@ An owner that was killed leaves the file. What it flushed stays flushed, but a b
 file. So the owner holds a lock on it for as long as it lives (flock, which goes with the process), and a reader asks for that too.
 """
 
+import errno
 import struct
 import time
 from contextlib import suppress
@@ -38,6 +39,8 @@ _BODY = struct.Struct(">4sIqqqq")
 _CRC = struct.Struct(">I")
 SIZE = _BODY.size + _CRC.size
 MAX_OFFSET = (1 << 63) - 1
+UNREADABLE = (errno.EIO, errno.EMFILE, errno.ENFILE)
+"""Refusals behind which there may well be a file: a reader that took it for not there would see less than there is."""
 _TRIES = 5
 _HOLD_TRIES = 20
 
@@ -140,8 +143,10 @@ def look_at_published_end(disk: Disk, directory: str) -> Published | None:
             if found is not None:
                 return Published(found, disk.is_held(opened.fd), written_ns)
             time.sleep(0.0001 * attempt)
-    except OSError:
-        pass  # none, or something else by that name: whatever it is, it vouches for nothing
+    except OSError as error:
+        if error.errno in UNREADABLE:
+            raise
+        # None, or something else by that name: whatever it is, it vouches for nothing.
     return None
 
 

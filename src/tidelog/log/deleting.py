@@ -13,10 +13,12 @@ from tidelog.disk.names import DELETED
 from tidelog.errors import CleaningAbortedError, OffsetOutOfRangeError, RefusedBatchError
 from tidelog.log.roll import RollReason
 from tidelog.log.segment import Segment
-from tidelog.log.storage_errors import storage_error
+from tidelog.log.storage_errors import REOPEN_HINT, storage_error
 from tidelog.log.swap import cleaned_to_swap, keep_rights, old_to_deleted, remove_deleted, rename_segment, swap_to_final
 from tidelog.log.taking_over import TakingOver
 from tidelog.log.view import Bound, View
+
+_NEXT_TIME_HINT = "what is still there goes the next time; the log goes on when there is room"
 
 
 class Deleting(TakingOver):
@@ -36,11 +38,12 @@ class Deleting(TakingOver):
                 raise OffsetOutOfRangeError(
                     offset=offset, log_start_offset=self.log_start_offset, log_end_offset=high_watermark, path=self.directory
                 )
-            if target > self.log_start_offset:
-                self._raise_start(target)
+            if target > self.log_start_offset or self._is_start_unsure:
+                self._raise_start(max(target, self.log_start_offset))
             return self.log_start_offset
 
     def _raise_start(self, offset: int) -> None:
+        self._is_start_unsure = True
         try:
             self.log_start_offset = offset
             self.recovery_point = max(self.recovery_point, offset)
@@ -51,7 +54,9 @@ class Deleting(TakingOver):
             self.producers.start_moved(offset)
             self._publish_again()
         except OSError as error:
-            raise storage_error(error, self.directory, "writing down the new start failed") from error
+            hint = f"the log starts at offset {offset} already; make room and ask again, lest a crash forgets it"
+            raise storage_error(error, self.directory, "writing down the new start failed", hint=hint) from error
+        self._is_start_unsure = False
 
     def delete_segments(self, count: int, reason: str, end_offset: int | None = None) -> int:
         """See `Log.delete_segments`."""
@@ -77,7 +82,7 @@ class Deleting(TakingOver):
                 self.pool.disk.sync_directory(self.directory)
                 self.remove_due()
             except OSError as error:
-                raise storage_error(error, self.directory, f"deleting segments failed ({reason})") from error
+                raise storage_error(error, self.directory, f"deleting segments failed ({reason})", hint=_NEXT_TIME_HINT) from error
             return count
 
     def _delete_first(self, segment: Segment) -> None:
@@ -196,7 +201,7 @@ class Deleting(TakingOver):
                 # Half-way through the swap only a load can say which files count.
                 self.fail(error)
                 if isinstance(error, OSError):
-                    raise storage_error(error, self.directory, "replacing segments failed") from error
+                    raise storage_error(error, self.directory, "replacing segments failed", hint=REOPEN_HINT) from error
                 raise
             self._try_remove_due()
 

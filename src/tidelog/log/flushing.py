@@ -36,12 +36,16 @@ class Flushing(LogState):
         """Make durable what was found, before readers are shown it: after a crash it may be in the page cache only.
 
         A recovery point above the end of the log, which a crash in a truncation leaves, is taken back first, and so is a high watermark:
-        what is appended from here on would count as flushed, and be shown before it is.
+        what is appended from here on would count as flushed, and be shown before it is. So is a start above that of the log: after a crash
+        what is appended would count as deleted.
         """
         if (self.home.recovery_point(self.partition) or 0) > self.recovery_point:
             self.home.checkpoint_recovery_point(self.partition, self.recovery_point)
         if (self.home.high_watermark(self.partition) or 0) > self.view.end.offset:
             self.home.checkpoint_high_watermark(self.partition, self.view.end.offset)
+        start = self.log_start_offset
+        if (self.home.log_start_offset(self.partition) or 0) > start:
+            self.home.checkpoint_log_start(self.partition, start if start > self.view.base_offsets[0] else None)
         if not was_clean:
             # A process that was killed in a roll leaves a segment whose name only the page cache knows: its batches would be lost with it.
             self._guard_sync(partial(self.pool.disk.sync_directory, self.directory))
@@ -53,9 +57,12 @@ class Flushing(LogState):
     def set_high_watermark(self, offset: int) -> None:
         """See `Log.high_watermark`. What a durable log shows is made durable first."""
         if self.config.is_durable:
-            self.commit.wait_for(min(offset, self.view.end.offset), self._sync_batches)
+            self._sync_up_to(min(offset, self.view.end.offset))
         with self._lock:
-            self._high_watermark = self._place(max(self.log_start_offset, min(offset, self.view.end.offset)))
+            try:
+                self._high_watermark = self._place(max(self.log_start_offset, min(offset, self.view.end.offset)))
+            except OSError as error:
+                raise storage_error(error, self.directory, "finding the place of the high watermark failed") from error
             self.follows = False
             self.producers.forget_stable(self._high_watermark.offset)
 
@@ -89,14 +96,22 @@ class Flushing(LogState):
                 self._check_writable()
             self._wait_for_disk(end_offset)
 
+    def _sync_up_to(self, end_offset: int) -> bool:
+        """Return when everything below is durable; False: the log was cut meanwhile and does not go that far."""
+        try:
+            return self.commit.wait_for(end_offset, self._sync_batches)
+        except OSError as error:  # without a descriptor nothing was tried
+            raise storage_error(error, self.directory, "what was appended could not be made durable yet") from error
+
     def _wait_for_disk(self, end_offset: int) -> None:
-        if not self.commit.wait_for(end_offset, self._sync_batches):
+        if not self._sync_up_to(end_offset):
             raise StorageError("what was appended has been cut off by a truncation before it was durable", path=self.directory)
 
     def _set_deadline(self, min_ms: int = 1) -> None:
         """Flush when `flush.ms` is over, whether or not anything is appended until then."""
-        left_ms = min(max(min_ms, self._last_flush_ms + self.config.flush_ms - self.clock()), _MAX_TIMER_MS)
-        self._deadline = threading.Timer(left_ms / 1000, self._keep_deadline)
+        flush_ms = self.config.flush_ms
+        left_ms = min(self._last_flush_ms + flush_ms - self.clock(), flush_ms, _MAX_TIMER_MS)  # a clock may have been set back
+        self._deadline = threading.Timer(max(min_ms, left_ms) / 1000, self._keep_deadline)
         self._deadline.daemon = True
         self._deadline.start()
 
@@ -128,7 +143,8 @@ class Flushing(LogState):
         return True
 
     def _is_flush_due(self) -> bool:
-        return self.clock() - self._last_flush_ms >= self.config.flush_ms
+        """Also by a clock that was set back: how long it has been nobody knows then."""
+        return not 0 <= self.clock() - self._last_flush_ms < self.config.flush_ms
 
     def _sync_batches(self) -> int:
         """Make the `.log` files durable up to the end, as far as they are not; called with the mutex of `commit` held."""
@@ -177,7 +193,7 @@ class Flushing(LogState):
         end = self.view.end.offset
         if self.is_closed or self.failure is not None or self.commit.flushed_end >= end or not self._is_flush_due():
             return False
-        self.commit.wait_for(end, self._sync_batches)
+        self._sync_up_to(end)
         return True
 
     def flush(self) -> None:

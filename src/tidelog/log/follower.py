@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from tidelog.disk.checkpoints import MAX_INT64
 from tidelog.errors import RefusedBatchError, UnexpectedOffsetError
 from tidelog.log.roll import MAX_RELATIVE_OFFSET
 from tidelog.record.headers import BatchHeaders, verify_checksums, walk_headers
@@ -23,6 +24,16 @@ def check_batches(batches: memoryview, log_end_offset: int, leader_epoch: int | 
     if ((headers.partition_leader_epoch < 0) & (headers.magic == 2)).any():
         raise RefusedBatchError("a batch without a leader epoch", kafka_error="UNKNOWN_SERVER_ERROR", hint="only leaders assign epochs")
     last_offsets = headers.last_offset
+    # A legacy wrapper does not say where it begins. The very last offset has none behind it, where the log could go on.
+    impossible = (((last_offsets < headers.base_offset) & (headers.magic == 2)) | (last_offsets == MAX_INT64)).nonzero()[0]
+    if len(impossible):
+        at = int(impossible[0])
+        raise UnexpectedOffsetError(
+            "a batch ends before it begins, or behind the last offset that there can be",
+            position=int(headers.position[at]),
+            expected=f"a last offset from {int(headers.base_offset[at])} on, below {MAX_INT64}",
+            found=int(last_offsets[at]),
+        )
     out_of_order = (last_offsets[1:] <= last_offsets[:-1]).nonzero()[0]
     if len(out_of_order):
         at = int(out_of_order[0]) + 1

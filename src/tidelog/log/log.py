@@ -16,14 +16,16 @@ end: no reader sees what a power cut could take back. A weaker setting lets it f
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from operator import index
 from random import Random
 from types import TracebackType
 from typing import Any, Literal, overload
 from uuid import UUID
 
-from tidelog.config import LogConfig
+from tidelog.config import LONG_MAX, LogConfig
 from tidelog.disk.disk import Buffer
 from tidelog.disk.file_pool import SHARED, FilePool
+from tidelog.disk.partition_metadata import ZERO_ID
 from tidelog.errors import ForkedError
 from tidelog.log.append_info import AppendInfo
 from tidelog.log.load_report import LoadReport, Progress
@@ -34,6 +36,7 @@ from tidelog.log.opening import Opening
 from tidelog.log.producer_stamp import ProducerStamp
 from tidelog.log.read_only import ReadOnlyLog, open_read_only
 from tidelog.log.segment import Segment
+from tidelog.plurals import counted
 from tidelog.record.kernel.clock import wall_clock
 
 Clock = Callable[[], int]
@@ -116,6 +119,13 @@ class Log(LogReading, LogUpkeep):
             return open_read_only(directory, config=config, pool=pool)
         if mode != "a":
             raise ValueError(f"mode must be 'r' or 'a', not {mode!r}")
+        if recovery not in (None, "kafka"):
+            raise ValueError(f"recovery must be 'kafka' or None, not {recovery!r}")
+        for name, offset in (("recovery_point", recovery_point), ("log_start_offset", log_start_offset)):
+            if offset is not None and not 0 <= offset <= LONG_MAX:
+                raise ValueError(f"{name} is an offset from 0 to {LONG_MAX}, not {offset}")
+        if topic_id == ZERO_ID:
+            raise ValueError("a topic's id is any but zero")
         owner = Opening(
             directory,
             LogConfig.of(config),
@@ -152,7 +162,7 @@ class Log(LogReading, LogUpkeep):
     @high_watermark.setter
     def high_watermark(self, offset: int) -> None:
         """Set by its owner, where offsets are given from outside (`append_as_follower`); bounded by the log."""
-        self._state.set_high_watermark(offset)
+        self._state.set_high_watermark(index(offset))
 
     @property
     def flushed_end(self) -> int:
@@ -241,17 +251,19 @@ class Log(LogReading, LogUpkeep):
 
     def truncate_to(self, offset: int) -> bool:
         """Drop everything at or above an offset; False if there is nothing. A batch that holds it goes as a whole."""
+        offset = index(offset)  # before anything is written down that would be no number
         with self.while_cut(offset):
             return self._state.truncate_to(offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop everything; the next offset is `offset`."""
+        offset = index(offset)
         with self.while_cut(offset):
             self._state.truncate_fully_and_start_at(offset)
 
     def delete_records_before(self, offset: int) -> int:
         """Move the log start offset up to `offset`, or to the high watermark for -1: the new start. Segments go with the next retention."""
-        return self._state.delete_records_before(offset)
+        return self._state.delete_records_before(index(offset))
 
     def delete_segments(self, count: int, reason: str, *, end_offset: int | None = None) -> int:
         """Delete the first `count` segments; the log start offset moves up first. Gives back how many there were to delete.
@@ -295,7 +307,7 @@ class Log(LogReading, LogUpkeep):
     def __repr__(self) -> str:
         if isinstance(self.failure, ForkedError):
             return f"Log({self.partition}, of the process that this one was forked from)"
-        return f"Log({self.partition}, offsets {self.log_start_offset} to {self.log_end_offset}, {len(self.segments)} segments)"
+        return f"Log({self.partition}, offsets {self.log_start_offset} to {self.log_end_offset}, {counted(len(self.segments), 'segment')})"
 
 
 def _as_view(batch: Buffer) -> memoryview:

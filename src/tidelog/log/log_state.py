@@ -78,6 +78,8 @@ class LogState:
         self._deadline: threading.Timer | None = None
         self._pending: list[Future[Any]] = []
         self._ahead: Future[Any] | None = None
+        self._is_start_unsure = False
+        """Whether the start moved, and writing that down has failed."""
         self._to_remove: list[tuple[int, Segment]] = []
         """Deleted segments, with the time at which their files go."""
         self._take_settings(config)

@@ -4,7 +4,10 @@ It is made of layers, each in a module of its own: state and failure, flush, rol
 files, delete, truncate.
 """
 
+from contextlib import suppress
+
 from tidelog.config import LogConfig
+from tidelog.errors import LogClosedError
 from tidelog.log.segment import Segment
 from tidelog.log.storage_errors import storage_error
 from tidelog.log.truncating import Truncating
@@ -14,14 +17,17 @@ class Maintenance(Truncating):
     """The whole of a log's writing side."""
 
     def reconfigure(self, config: LogConfig) -> None:
-        """Go on with other settings. What is shown already stays shown; in a log that becomes durable it is made so."""
+        """Go on with other settings. What is shown already stays shown; what was appended is made as durable as they ask for."""
         with self._lock:
             self._check_writable()
             if self.follows:
                 self._high_watermark = self.high_watermark
             self._take_settings(config)
-            end_offset = self._high_watermark.offset
-        if config.is_durable:
+            end_offset = self.view.end.offset
+            deadline, self._deadline = self._deadline, None  # it may be later than the new one
+        if deadline is not None:
+            deadline.cancel()
+        if self.commit.flushed_end < end_offset:
             self._acknowledge(end_offset)
 
     def checkpoint(self) -> None:
@@ -95,7 +101,8 @@ class Maintenance(Truncating):
         is_last = is_clean = False
         try:
             if self.failure is None and not self.is_closed:
-                self.flush()
+                with suppress(LogClosedError):  # by another thread, since it was asked
+                    self.flush()
             with self._lock:
                 if self.is_closed:
                     return
@@ -115,7 +122,8 @@ class Maintenance(Truncating):
             if not self.is_closed:
                 self.is_closed = is_last = True
             self.fail(error)
-            raise storage_error(error, self.directory, "closing failed; the log will be recovered when it is opened") from error
+            what = "closing failed; the log will be recovered when it is opened"
+            raise storage_error(error, self.directory, what, hint="make room before that") from error
         finally:
             if is_last:
                 self._published = None

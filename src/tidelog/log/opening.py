@@ -13,7 +13,7 @@ from tidelog.disk.file_pool import FilePool
 from tidelog.disk.log_directory import LogDirectory, make_durable_directory
 from tidelog.disk.names import TopicPartition, parse_partition
 from tidelog.disk.partition_metadata import check_topic_id
-from tidelog.errors import DamagedLogError, LogNotFoundError, TidelogError
+from tidelog.errors import CorruptFileError, DamagedLogError, InconsistentTopicIdError, LogNotFoundError, TidelogError
 from tidelog.log.load_report import LoadReport, Progress
 from tidelog.log.loader import Loader
 from tidelog.log.maintenance import Maintenance
@@ -60,12 +60,13 @@ class Opening:
             return self._load(home, partition, path, report)
         except BaseException as error:
             with suppress(OSError):  # the first reason is the one to tell
-                if isinstance(error, DamagedLogError) and not report.has_changed:
+                if isinstance(error, (DamagedLogError, CorruptFileError, InconsistentTopicIdError)) and not report.has_changed:
                     home.abandon(partition)  # the clean shutdown marker comes back
                 else:
                     home.release(partition, clean=False)
             if isinstance(error, OSError) and not isinstance(error, TidelogError):
-                raise storage_error(error, path, "opening the log failed") from error
+                hint = "make room, and open it again; to read it needs none"
+                raise storage_error(error, path, "opening the log failed", hint=hint) from error
             raise
 
     def _load(
@@ -75,6 +76,10 @@ class Opening:
         is_new = not disk.exists(path)
         if is_new:
             make_durable_directory(disk, path)
+        start = self.log_start_offset
+        if start is None:
+            # What a checkpoint says of a directory that was not there is about one that is gone.
+            start = 0 if is_new else home.log_start_offset(partition) or 0
         loader = Loader(
             self.pool,
             path,
@@ -83,7 +88,7 @@ class Opening:
             drops_behind_damage=self.is_kafka_mode or not config.is_durable,
             is_clean=is_new or (home.was_clean(partition) if self.was_clean is None else self.was_clean),
             recovery_point=self.recovery_point if self.recovery_point is not None else home.recovery_point(partition) or 0,
-            log_start_offset=self.log_start_offset if self.log_start_offset is not None else home.log_start_offset(partition) or 0,
+            log_start_offset=start,
             report=report,
             now_ms=self.clock(),
             producer_expiration_ms=self.producer_expiration_ms,

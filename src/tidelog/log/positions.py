@@ -1,8 +1,10 @@
 """Where to read from, and up to where: an offset, a time, or one of the ends."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import Enum
+
+_EPOCH, _MILLISECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
 
 
 class End(Enum):
@@ -34,6 +36,6 @@ def epoch_ms(position: Time | datetime) -> int:
     """A time in epoch milliseconds. One without a zone is ambiguous and raises."""
     if isinstance(position, Time):
         return position.ms
-    if position.tzinfo is None:
+    if position.utcoffset() is None:
         raise ValueError(f"{position!r} has no time zone; give it one, as in datetime(…, tzinfo=UTC)")
-    return int(position.timestamp() * 1000)
+    return (position - _EPOCH) // _MILLISECOND  # whole numbers: a float of seconds does not have every millisecond

@@ -11,9 +11,10 @@ checkpointed. `isolation="log_end"` asks for what lies behind it. What is known 
 
 import os
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from tidelog.config import LogConfig
 from tidelog.disk.file_pool import SHARED, FilePool
@@ -24,9 +25,11 @@ from tidelog.log.log_reading import Isolation, LogReading
 from tidelog.log.producers import ProducerEntry
 from tidelog.log.read_only_segment import ReadOnlySegment
 from tidelog.log.read_only_state import ReadOnlyState
-from tidelog.log.storage_errors import storage_error
 from tidelog.log.time_lookup import MAX_TIMESTAMP, OffsetAndTimestamp
+from tidelog.log.view import View
+from tidelog.plurals import counted
 
+T = TypeVar("T")
 DEFAULT_MAX_BATCH_BYTES = 256 << 20
 """Of a directory that nobody vouches for, no larger batch is read into memory at once."""
 
@@ -96,9 +99,22 @@ class ReadOnlyLog(LogReading):
             self._check_gap(offset, fetched.log_end_offset)
         return fetched
 
+    def _retried(self, ask: Callable[[], T]) -> T:
+        """Ask again when a segment was renamed or removed before it was opened, as its owner may do at any time."""
+        tries = 0
+        while True:
+            try:
+                return ask()
+            except OSError as error:
+                tries += 1
+                self._look_again(self._state.view, error, tries)
+
     def _check_gap(self, offset: int, next_base: int) -> None:
         """Nothing was found in a segment, and the next one was taken: compaction leaves such gaps. A batch that is cut off is none."""
-        view = self._state.view
+        self._retried(lambda: self._check_segments(self._state.view, offset, next_base))
+
+    @staticmethod
+    def _check_segments(view: View, offset: int, next_base: int) -> None:
         for segment in view.segments[max(0, view.floor(offset)) : max(0, view.floor(next_base))]:
             assert isinstance(segment, ReadOnlySegment)
             end = segment.sound_bytes
@@ -123,10 +139,7 @@ class ReadOnlyLog(LogReading):
     def open_transactions(self) -> tuple[ProducerEntry, ...]:
         """The producers that have a transaction open, as far as readers see, by where it begins. It looks what has changed first."""
         self.refresh()
-        try:
-            return self._state.open_transactions()
-        except OSError as error:
-            raise storage_error(error, self.directory, "reading failed") from error
+        return self._retried(self._state.open_transactions)
 
     def is_outdated(self, fetched: Fetched) -> bool:
         """See `LogReading.is_outdated`. It looks what has changed first."""
@@ -163,5 +176,5 @@ class ReadOnlyLog(LogReading):
     def __repr__(self) -> str:
         return (
             f"ReadOnlyLog({self.partition}, offsets {self.log_start_offset} to {self.log_end_offset}, "
-            f"visible up to {self.high_watermark}, {len(self.segments)} segments)"
+            f"visible up to {self.high_watermark}, {counted(len(self.segments), 'segment')})"
         )

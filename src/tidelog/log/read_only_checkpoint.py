@@ -3,6 +3,7 @@
 from tidelog.disk.checkpoints import parse_offsets
 from tidelog.disk.file_pool import FilePool
 from tidelog.disk.names import TopicPartition
+from tidelog.disk.published_end import UNREADABLE
 from tidelog.errors import CorruptFileError
 from tidelog.log.read_only_files import Watch, open_plain
 
@@ -36,5 +37,10 @@ class Checkpoint:
             if (size := self._pool.disk.size(opened.fd)) > _MAX_CHECKPOINT_BYTES:
                 return None
             return parse_offsets(self._pool.disk.read(opened.fd, size, 0), self._path).get(self._partition)
-        except (OSError, CorruptFileError):
+        except OSError as error:
+            if error.errno in UNREADABLE:
+                self._watch.forget()  # it was not read
+                raise
+            return None
+        except CorruptFileError:
             return None

@@ -75,7 +75,9 @@ class ReadOnlySegment(Segment):
     def max_timestamp(self) -> TimestampOffset:
         """The largest timestamp: of a segment that was finished what its time index says, else what the batches behind it say."""
         if self._newest is None:
-            if self.end[0] < 0 and self.has_time_index and self.time_index.is_complete:
+            if LOG not in self._files:
+                self._newest = TimestampOffset(-1, self.base_offset)  # it stands for an empty log
+            elif self.end[0] < 0 and self.has_time_index and self.time_index.is_complete:
                 self._newest = self.time_index.last()
             else:
                 self._newest = largest_timestamp(self)

@@ -90,7 +90,7 @@ class ReadOnlyState:
         self.look(again=True)
 
     def _look(self, *, again: bool) -> None:
-        found = look_at_published_end(self.pool.disk, self.directory)
+        found = self._look_at_published_end()
         start, watermark = self._start.read(), self._watermark.read()
         is_behind = found is not None and bool(self._listing.segments) and found.end.segment_base_offset > max(self._listing.segments)
         if self._watch.has_changed() or again or is_behind or not self.view.segments:
@@ -122,6 +122,13 @@ class ReadOnlyState:
             self._was_end_told = is_end_told
         self.published = published
         self._settle(start, watermark)
+
+    def _look_at_published_end(self) -> Published | None:
+        try:
+            return look_at_published_end(self.pool.disk, self.directory)
+        except OSError:
+            self.pool.drop_all()  # perhaps the process has no descriptor left, but for these
+            return look_at_published_end(self.pool.disk, self.directory)
 
     def _still_counts(self, found: Published, watermark: int | None) -> bool:
         """Whether what was published says something about this log still.

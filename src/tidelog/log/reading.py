@@ -3,10 +3,10 @@
 import time
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from tidelog.disk.names import LOG, segment_file
-from tidelog.errors import CorruptBatchError, OffsetOutOfRangeError
+from tidelog.errors import CorruptBatchError, OffsetOutOfRangeError, TidelogError, UnsupportedMagicError
 from tidelog.log.aborted import AbortedFilter
 from tidelog.log.positions import EARLIEST, LATEST, Position, Time, epoch_ms
 from tidelog.record.batch import RecordBatch
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 FETCH_BYTES = 1 << 20
 DEFAULT_POLL_S = 0.1
 Overtaken = Literal["raise", "skip"]
+_Located = TypeVar("_Located", bound=TidelogError)
 
 
 class Reading(NamedTuple):
@@ -121,7 +122,7 @@ def _iterate(
                 offset = batch.last_offset + 1
             if offset == before:
                 raise cut_off(log, fetched)
-        except CorruptBatchError as error:
+        except (CorruptBatchError, UnsupportedMagicError) as error:
             # The bytes of a log that somebody else cuts and writes on may change while they are read.
             if not log.is_outdated(fetched):
                 raise placed(error, log, fetched)  # noqa: B904 - the same error
@@ -148,7 +149,7 @@ def cut_off(log: "LogReading", fetched: "Fetched") -> CorruptBatchError:
     )
 
 
-def placed(error: CorruptBatchError, log: "LogReading", fetched: "Fetched") -> CorruptBatchError:
+def placed(error: _Located, log: "LogReading", fetched: "Fetched") -> _Located:
     """The same error, with the segment it is about; what is known in the bytes of a fetch becomes a place in the file."""
     if error.path is None:
         error.path = f"{log.directory}/{segment_file(fetched.segment_base_offset, LOG)}"

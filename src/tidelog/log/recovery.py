@@ -227,7 +227,10 @@ def _write(disk: Disk, path: str, content: bytes, is_durable: bool) -> None:
 
 
 def keep_aside(pool: FilePool, segment: Segment, position: int, name: str) -> bool:
-    """Copy what follows `position` of a segment into a file of its own, durably. Nothing but zeros is not worth keeping: False."""
+    """Copy what follows `position` of a segment into a file of its own, durably. Nothing but zeros is not worth keeping: False.
+
+    Behind a torn batch there may be a gibibyte of zeros that were preallocated: in the copy they are a hole.
+    """
     disk = pool.disk
     source = segment.file.open()
     buffer = memoryview(bytearray(1 << 20))
@@ -238,13 +241,13 @@ def keep_aside(pool: FilePool, segment: Segment, position: int, name: str) -> bo
         if count == 0:
             break
         piece = buffer[:count]
-        if aside is None and any(piece):
-            aside = pool.create(f"{segment.directory}/{name}", exclusive=False)
-        if aside is not None:
+        if np.frombuffer(piece, np.uint8).any():
+            aside = aside or pool.create(f"{segment.directory}/{name}", exclusive=False)
             disk.write(aside.fd, [piece], at - position)
         at += count
     if aside is None:
         return False
+    disk.truncate(aside.fd, at - position)
     disk.sync(aside.fd)
     disk.sync_directory(segment.directory)
     return True

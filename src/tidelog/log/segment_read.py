@@ -73,7 +73,7 @@ def _read_scanned(
         check_gap(segment, offset, max_position if found is None else found.position, next_batch)
     if found is None:
         return None
-    data = segment.pool.disk.read(opened.fd, min(max_bytes, max_position - found.position), found.position)
+    data = segment.pool.disk.read(opened.fd, max(0, min(max_bytes, max_position - found.position)), found.position)
     return _cut(segment, opened, data, found.position, found.size_bytes, max_bytes, max_position, min_one, max_batch_bytes)
 
 
@@ -92,7 +92,7 @@ def _cut(
     if first_bytes <= max_bytes:
         return Slice(data if len(data) <= max_bytes else data[:max_bytes], position, False)
     if not min_one:
-        return Slice(data[:max_bytes], position, max_bytes > 0)
+        return Slice(data[: max(0, max_bytes)], position, max_bytes > 0)
     if first_bytes > max_batch_bytes:
         raise BatchTooLargeError(
             "the next batch is larger than the limit",

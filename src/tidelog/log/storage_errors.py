@@ -7,16 +7,19 @@ from contextlib import contextmanager
 from tidelog.disk.disk import Disk
 from tidelog.errors import DiskFullError, StorageError, TidelogError
 
+REOPEN_HINT = "make room, close the log and open it again"
+"""On a full disk, where the log has failed with it."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_GOES_ON_HINT = "nothing was changed; the log goes on when there is room"
 
 
-def storage_error(error: OSError, path: str | None, what: str) -> StorageError:
-    """The error to raise for `error`. Those that are ours already stay."""
+def storage_error(error: OSError, path: str | None, what: str, *, hint: str = _GOES_ON_HINT) -> StorageError:
+    """The error to raise for `error`; the hint is for a full disk. Those that are ours already stay."""
     if isinstance(error, StorageError):
         return error
     reason = error.strerror or str(error)
     if error.errno in _FULL:
-        raised: StorageError = DiskFullError(f"{what}: {reason}", path=path, hint="nothing was changed; the log goes on when there is room")
+        raised: StorageError = DiskFullError(f"{what}: {reason}", path=path, hint=hint)
     else:
         raised = StorageError(f"{what}: {reason}", path=path)
     raised.errno = error.errno

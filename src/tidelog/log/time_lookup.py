@@ -9,13 +9,15 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tidelog.errors import TidelogError
 from tidelog.log.segment import Segment
 from tidelog.log.segment_read import FoundBatch, find_offset, read_batch
 from tidelog.log.view import Bound, View
 from tidelog.record.batch import RecordBatch
+from tidelog.record.faults import fault_error
 from tidelog.record.kernel.seek import FOUND, find_batch_by_time
 from tidelog.record.layout import LOG_OVERHEAD
-from tidelog.record.seeking import raise_framing, record_at_time
+from tidelog.record.seeking import record_at_time
 
 _READ_BYTES = 17 * 1024
 """A batch of the size that producers fill by default, and a header more."""
@@ -75,22 +77,34 @@ def _find_in(segment: Segment, timestamp_ms: int, log_start_offset: int, max_pos
     while position < max_position:
         chunk = read(opened.fd, min(_READ_BYTES, max_position - position), position)
         answer = find_batch_by_time(chunk, 0, len(chunk), timestamp_ms)
-        status, at, size = answer[:3]
+        status, at, size, base = answer[:4]
         if status == FOUND:
             if position + at + size > max_position:
                 return None
-            batch = _batch_in(chunk, at, size) or read_batch(segment, FoundBatch(position + at, *answer[2:]))
-            record = record_at_time(batch, timestamp_ms, log_start_offset)
+            held = _batch_in(chunk, at, size)
+            try:
+                batch = held or read_batch(segment, FoundBatch(position + at, *answer[2:]))
+                record = record_at_time(batch, timestamp_ms, log_start_offset)
+            except TidelogError as error:
+                raise _placed(error, segment, position if held else position + at)  # noqa: B904 - the same error
             if record is not None:
                 return tuple.__new__(OffsetAndTimestamp, record)
             position += at + size
         elif status < 0:
-            raise_framing(answer)
+            raise _placed(fault_error(-status, at, size, base), segment, position)
         elif at == 0:
             return None
         else:
             position += at
     return None
+
+
+def _placed(error: TidelogError, segment: Segment, start: int) -> TidelogError:
+    """The same error, about the file: what was read of it begins at `start`."""
+    error.path = segment.file.path
+    if error.position is not None:
+        error.position += start
+    return error
 
 
 def _behind_if_older(header: bytes, position: int, timestamp_ms: int) -> int:

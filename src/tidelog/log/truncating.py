@@ -7,11 +7,12 @@ the published end, what readers see. What this process counts by, the flushed en
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tidelog.config import LONG_MAX
 from tidelog.log.deleting import Deleting
 from tidelog.log.producer_replay import rebuild
 from tidelog.log.segment_files import create_segment
 from tidelog.log.segment_read import find_offset, largest_timestamp
-from tidelog.log.storage_errors import storage_error
+from tidelog.log.storage_errors import REOPEN_HINT, storage_error
 from tidelog.log.view import Bound, View
 
 
@@ -47,8 +48,8 @@ class Truncating(Deleting):
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """See `Log.truncate_fully_and_start_at`."""
-        if offset < 0:
-            raise ValueError(f"an offset is 0 or more, not {offset}")
+        if not 0 <= offset <= LONG_MAX:
+            raise ValueError(f"an offset is 0 or more, and at most {LONG_MAX}, not {offset}")
         with self._lock:
             self._check_writable()
             with self._cutting():
@@ -75,7 +76,7 @@ class Truncating(Deleting):
         except BaseException as error:
             self.fail(error)
             if isinstance(error, OSError):
-                raise storage_error(error, self.directory, "truncating failed") from error
+                raise storage_error(error, self.directory, "truncating failed", hint=REOPEN_HINT) from error
             raise
 
     def _reload_producers(self, old_end_offset: int) -> None:

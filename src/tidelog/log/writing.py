@@ -1,10 +1,12 @@
 """Append to a log as the leader, who assigns offsets."""
 
 from collections.abc import Sequence
+from operator import index
 from typing import Any, Literal
 
 from crc32c import crc32c
 
+from tidelog.disk.checkpoints import MAX_INT32
 from tidelog.disk.disk import Buffer
 from tidelog.errors import RefusedBatchError, StorageError, TidelogError
 from tidelog.log.append_info import AppendInfo
@@ -278,7 +280,7 @@ class Writing(FollowerWriting):
             if request.planned is not None:
                 raise StorageError("the thread that appended for this one was interrupted: it is not known whether the batch is in the log")
             request.info = self._append_one(request.batch, request.leader_epoch, request.origin, request)
-        except (TidelogError, ValueError) as error:
+        except (TidelogError, ValueError, TypeError) as error:
             request.error = error
 
     def _find_out(self, group: list[AppendRequest]) -> None:
@@ -295,6 +297,9 @@ class Writing(FollowerWriting):
         latest = self.epochs.latest_epoch
         if leader_epoch is None:
             return 0 if latest is None else latest
+        leader_epoch = index(leader_epoch)  # what is no number would be written down all the same
         if latest is not None and leader_epoch < latest:
             raise RefusedBatchError("a leader epoch below the newest", expected=f"{latest} or more", found=leader_epoch)
+        if leader_epoch > MAX_INT32:  # a batch could not hold it, and nobody could read the checkpoint
+            raise RefusedBatchError("a leader epoch that cannot be", expected=f"at most {MAX_INT32}", found=leader_epoch)
         return leader_epoch

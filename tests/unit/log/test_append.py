@@ -21,6 +21,7 @@ from tidelog.errors import (
     UnexpectedOffsetError,
     UnsupportedMagicError,
 )
+from tidelog.log.append_queue import AppendRequest
 from tidelog.log.log import Log
 from tidelog.record import ControlType, NewBatch, RecordBatch, transaction_marker
 
@@ -218,7 +219,7 @@ def test_the_newest_epoch_is_the_default(tmp_path: Path) -> None:
         assert log.leader_epochs == ((0, 0), (4, 1), (6, 3))
         assert log.end_offset_for_epoch(4) == (4, 3)
         before = files_of(log)
-        for refused in (5, 0, -1):
+        for refused in (5, 0, -1, 2**31):  # what does not fit 32 bits would make a checkpoint that nobody can read
             with pytest.raises(RefusedBatchError, match="leader epoch"):
                 log.append(GOOD, leader_epoch=refused)
             with pytest.raises(RefusedBatchError, match="leader epoch"):
@@ -227,6 +228,22 @@ def test_the_newest_epoch_is_the_default(tmp_path: Path) -> None:
     with open_log(tmp_path) as log:
         log.append(GOOD)
         assert check_log(log)[-1].epoch == 6
+
+
+def test_an_epoch_that_is_no_number(tmp_path: Path) -> None:
+    """It was written down as it was, and nobody could read that; or it was told to another thread, whose batch had nothing wrong."""
+    with open_log(tmp_path) as log:
+        for wrong in (1.5, "1"):
+            with pytest.raises(TypeError):
+                log.append(GOOD, leader_epoch=wrong)  # type: ignore[arg-type]
+            with pytest.raises(TypeError):
+                log.append_run([GOOD], leader_epoch=wrong)  # type: ignore[arg-type]
+        good, bad, another = (AppendRequest(memoryview(GOOD), epoch, "client") for epoch in (None, "1", None))  # type: ignore[arg-type]
+        log._state._append_group([good, bad, another])
+        assert (good.answer().first_offset, another.answer().first_offset) == (0, 1)
+        with pytest.raises(TypeError):
+            bad.answer()
+        assert log.leader_epochs == ((0, 0),)
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
@@ -242,6 +259,11 @@ def test_no_lower_epoch_after_all_records_were_deleted(is_clean: bool, tmp_path:
 
 
 # As a follower
+
+
+def ending(batch: bytes, delta: int) -> bytes:
+    """The batch with another last offset, which its CRC covers."""
+    return patched(batch, 23, delta.to_bytes(4, "big", signed=True))
 
 
 def test_offsets_are_taken_as_they_come(tmp_path: Path) -> None:
@@ -286,9 +308,24 @@ def test_batches_of_a_newer_leader_are_left_out(tmp_path: Path) -> None:
         (follower_batches((7, 1), (5, 1)), UnexpectedOffsetError),
         (follower_batches((5, 1))[:-1] + b"\1", ChecksumError),
         (follower_batches((5, 1), epoch=-1), RefusedBatchError),
+        (ending(follower_batches((9, 1)), -3), UnexpectedOffsetError),
+        (follower_batches((5, 1)) + ending(follower_batches((90, 1)), -30), UnexpectedOffsetError),
+        (ending(follower_batches((2**63 - 3, 1)), 5), UnexpectedOffsetError),
+        (follower_batches((2**63 - 1, 1)), UnexpectedOffsetError),
         (follower_batches((5, 1), (6, 60)), RecordListTooLargeError),
     ],
-    ids=["below the end", "overlapping", "going back", "bad CRC", "no epoch", "more than a segment"],
+    ids=[
+        "below the end",
+        "overlapping",
+        "going back",
+        "bad CRC",
+        "no epoch",
+        "ending before it begins",
+        "ending before it begins, behind another",
+        "past all offsets",
+        "the last of all offsets",
+        "more than a segment",
+    ],
 )
 def test_refused_of_a_follower(batches: bytes, error: type[TidelogError], tmp_path: Path) -> None:
     with open_log(tmp_path, TINY) as log:

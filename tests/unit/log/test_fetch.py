@@ -2,13 +2,15 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from tests.support.faulty_disk import FaultyDisk
 from tests.support.logs import TIME, a_batch, follower_batches, number_of, numbered, open_log, pool_of, stored_batches
-from tidelog.errors import BatchTooLargeError, LogClosedError, OffsetOutOfRangeError
+from tidelog.errors import BatchTooLargeError, CorruptBatchError, LogClosedError, OffsetOutOfRangeError, UnsupportedError
 from tidelog.log.log import Log
+from tidelog.log.log_reading import LogReading
 from tidelog.log.positions import EARLIEST, LATEST, Time, epoch_ms
 
 DENSE = {"index.interval.bytes": 0}
@@ -150,6 +152,8 @@ def test_datetimes_are_exact_to_the_millisecond(tmp_path: Path) -> None:
             found = next(iter(log.read(start + timedelta(milliseconds=number))))
             assert number_of(found) == number
     assert [epoch_ms(start + timedelta(milliseconds=ms)) for ms in range(1000)] == [TIME + ms for ms in range(1000)]
+    for ms in (-1, 270_212_197_756, 1_086_009_440_909, 2_157_117_653_648, 137_901_125_855_524):  # thousandths of a float are less
+        assert epoch_ms(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)) == ms
 
 
 def test_what_is_no_position(timed: Log) -> None:
@@ -245,3 +249,64 @@ def test_a_time_is_looked_up_again(kind: str, tmp_path: Path) -> None:
         pool_of(log).drop_all()
         disk.run(1, lambda: log.delete_segments(1, "a test"), kind="open")
         assert log.max_timestamp == (5, TIME + 5)
+
+
+# Damage
+
+
+def damaged(tmp_path: Path, position: int, value: bytes, mode: Literal["r", "a"]) -> tuple[LogReading, str, int]:
+    """A log of ten batches with other bytes in its sixth; its file, and where in it that batch lies."""
+    with open_log(tmp_path, DENSE) as log:
+        for number in range(10):
+            log.append(numbered(number, 3, timestamp_ms=TIME + number))
+        path, start = Path(log.segments[0].file.path), log.size_bytes // 2
+    content = bytearray(path.read_bytes())
+    content[start + position : start + position + len(value)] = value
+    path.write_bytes(content)
+    return Log.open(tmp_path / "tide-0", "r") if mode == "r" else open_log(tmp_path, DENSE), str(path), start
+
+
+@pytest.mark.leaves
+@pytest.mark.parametrize("mode", ["r", "a"])
+@pytest.mark.parametrize(
+    ("position", "value", "place"),
+    [(61, b"\xff\xff\xff", 61), (57, b"\x7f\xff\xff\xff", 0), (21, b"\0\4", 0), (21, b"\0\7", 21)],
+    ids=["a record", "the count", "the payload", "the codec"],
+)
+def test_looking_up_a_time_in_a_damaged_batch_names_it(
+    position: int, value: bytes, place: int, mode: Literal["r", "a"], tmp_path: Path
+) -> None:
+    log, path, start = damaged(tmp_path, position, value, mode)
+    with pytest.raises((CorruptBatchError, UnsupportedError)) as raised:
+        log.offset_for_time(TIME + 5)
+    assert (raised.value.path, raised.value.position) == (path, start + place)
+    log.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.leaves
+@pytest.mark.parametrize(("position", "value"), [(8, b"\0\0\0\1"), (16, b"\x09")], ids=["the size", "the format"])
+def test_what_is_no_batch_is_named(position: int, value: bytes, tmp_path: Path) -> None:
+    with open_log(tmp_path, SPARSE) as log:
+        for number in range(10):
+            log.append(numbered(number, 3, timestamp_ms=TIME + number))
+        path, start = log.segments[0].file.path, log.size_bytes // 2
+        with Path(path).open("r+b") as file:
+            file.seek(start + position)
+            file.write(value)
+        place = start + (position if position == 16 else 0)
+        for ask in (lambda: log.offset_for_time(TIME + 5), lambda: list(log.read(3))):
+            with pytest.raises((CorruptBatchError, UnsupportedError)) as raised:
+                ask()
+            assert (raised.value.path, raised.value.position) == (path, place)
+
+
+def test_a_size_below_nothing(tmp_path: Path) -> None:
+    """It gave the first bytes of a batch, but for so many at its end."""
+    for config in (DENSE, SPARSE):
+        with open_log(tmp_path, config) as log:
+            for number in range(3):
+                log.append(numbered(number))
+            for offset in range(3):
+                assert log.fetch(offset, -5, min_one=False).data == b""
+                assert log.fetch(offset, -5).next_offset == offset + 1
+            log.truncate_to(0)

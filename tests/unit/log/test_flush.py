@@ -1,9 +1,11 @@
 """When a record is on disk: before its append returns, or later where that was asked for by name; and one sync for many."""
 
 import contextlib
+import errno
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -225,6 +227,28 @@ def test_a_file_that_cannot_be_opened_for_the_sync(tmp_path: Path) -> None:
         disk.heal()
 
 
+def test_what_is_refused_to_who_waits_is_an_error_of_ours(tmp_path: Path) -> None:
+    """A sync for which there is no descriptor, a high watermark whose place cannot be read: both were a plain OSError."""
+    disk = FaultyDisk()
+    with open_log(tmp_path, {"flush.messages": 2}, disk=disk) as log:
+        log.append_run([numbered(0, 5), numbered(5, 5), numbered(10, 5)])
+        asks: list[Callable[[], object]] = [
+            lambda: log.append(numbered(15, 5)),
+            lambda: log.append_as_follower(follower_batches((20, 5))),
+        ]
+        for ask in asks:
+            disk.fail(1, error=errno.EMFILE, kind="sync", on=".log")
+            with pytest.raises(StorageError, match="durable"):
+                ask()
+            assert log.flushed_end < log.log_end_offset
+        log.wait_until_durable(25)
+        disk.fail(1, kind="read")
+        with pytest.raises(StorageError, match="high watermark"):
+            log.high_watermark = 12
+        log.high_watermark = 12
+        assert (log.high_watermark, log.failure) == (12, None)
+
+
 # The log is cut while somebody waits
 
 
@@ -296,3 +320,51 @@ def test_bounds_after_a_restart_at_a_higher_offset(tmp_path: Path) -> None:
         assert log.flushed_end == 20
         log.append(a_batch())
         check_log(log)
+
+
+def test_flush_ms_is_kept_by_a_clock_that_was_set_back(tmp_path: Path) -> None:
+    """It was waited for until the clock was where it had been: an hour's records were at risk."""
+    clock = FakeClock()
+    with open_log(tmp_path, {"flush.messages": LONG_MAX, "flush.ms": 20}, clock=clock) as log:
+        log.append(numbered(0))
+        clock.advance(-3_600_000)
+        deadline = time.monotonic() + 5
+        while log.flushed_end == 0 and time.monotonic() < deadline:
+            time.sleep(0.005)
+        assert log.flushed_end == 1
+        clock.advance(-3_600_000)
+        log.append(numbered(1, timestamp_ms=clock()))  # by the append itself
+        assert log.flushed_end == 2
+
+
+@pytest.mark.parametrize("stricter", [{"flush.messages": 3}, {"flush.messages": 1}, {"flush.ms": 20}])
+def test_stricter_settings_hold_for_what_was_appended_before(stricter: dict[str, int], tmp_path: Path) -> None:
+    """They held from the next append on, and a deadline of an hour stayed one: who appends nothing more waited for it."""
+    clock = FakeClock()
+    weak = {"flush.messages": LONG_MAX, "flush.ms": 3_600_000}
+    with open_log(tmp_path, weak, clock=clock) as log:
+        for number in range(3):
+            log.append(numbered(number))
+        assert log.flushed_end == 0
+        log.reconfigure({**weak, **stricter})
+        clock.advance(20)
+        deadline = time.monotonic() + 5
+        while log.flushed_end == 0 and time.monotonic() < deadline:
+            time.sleep(0.005)
+        assert log.flushed_end == 3
+
+
+def test_two_threads_may_close(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who came second, just before its flush, was told that the log is closed, which is what it wanted."""
+    log = open_log(tmp_path)
+    log.append(numbered(0))
+    flush = log._state.flush
+
+    def flush_late() -> None:
+        monkeypatch.setattr(log._state, "flush", flush)
+        log.close()
+        flush()
+
+    monkeypatch.setattr(log._state, "flush", flush_late)
+    log.close()
+    assert log.is_closed

@@ -5,11 +5,13 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 import pytest
 
 from tests.support.logs import a_batch, numbered, open_log, state_of
-from tidelog.errors import LockedError, LogNotFoundError, StorageError, TidelogError
+from tidelog.errors import CorruptFileError, InconsistentTopicIdError, LockedError, LogNotFoundError, StorageError, TidelogError
 from tidelog.log.log import Log
 
 OPEN = """
@@ -72,7 +74,7 @@ def test_a_locked_error_is_a_blocking_error(tmp_path: Path) -> None:
         assert raised.value.path == str(tmp_path / "tide-0")
 
 
-@pytest.mark.parametrize("name", ["tide", "-0", "tide-", "tide-x", "tide-0.deleted", "tide_0", "0"])
+@pytest.mark.parametrize("name", ["tide", "-0", "tide-", "tide-x", "tide-0.deleted", "tide_0", "0", "tide-2147483648"])
 def test_names_that_are_no_partition(name: str, tmp_path: Path) -> None:
     with pytest.raises(LogNotFoundError, match="topic-partition") as raised:
         Log.open(tmp_path / name)
@@ -80,7 +82,7 @@ def test_names_that_are_no_partition(name: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["a b-0", "a\nb-0"])
+@pytest.mark.parametrize("name", ["a b-0", "a\nb-0", "a\udcff-0"])
 def test_names_that_no_checkpoint_can_hold(name: str, tmp_path: Path) -> None:
     with pytest.raises(TidelogError):
         Log.open(tmp_path / name)
@@ -164,3 +166,36 @@ def test_only_append_mode(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="mode must be"):
         Log.open(tmp_path / "tide-0", mode="w")  # type: ignore[call-overload]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"recovery": "Kafka"}, "recovery must be"),
+        ({"log_start_offset": -1}, "log_start_offset is an offset"),
+        ({"log_start_offset": 2**63}, "log_start_offset is an offset"),
+        ({"recovery_point": -1}, "recovery_point is an offset"),
+        ({"topic_id": UUID(int=0)}, "zero"),
+    ],
+)
+def test_arguments_that_cannot_be(wrong: dict[str, Any], message: str, tmp_path: Path) -> None:
+    """A start below 0 made files that no log can have; another word for a recovery was taken for none."""
+    with pytest.raises(ValueError, match=message):
+        Log.open(tmp_path / "tide-0", **wrong)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_topic_id_leaves_the_directory_closed_in_order(tmp_path: Path) -> None:
+    """Nothing was changed; the marker went all the same, and all logs beside it were recovered when they were opened."""
+    with Log.open(tmp_path / "tide-0", topic_id=UUID(int=1)), Log.open(tmp_path / "tide-1"):
+        pass
+    with pytest.raises(InconsistentTopicIdError):
+        Log.open(tmp_path / "tide-0", topic_id=UUID(int=2))
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+    epochs = tmp_path / "tide-0" / "leader-epoch-checkpoint"
+    epochs.write_text("0\n1\nx\n")
+    with pytest.raises(CorruptFileError):
+        Log.open(tmp_path / "tide-0")
+    epochs.unlink()
+    with Log.open(tmp_path / "tide-1") as log:
+        assert log.load_report.was_clean

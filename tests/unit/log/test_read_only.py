@@ -1,5 +1,6 @@
 """A log that is read by somebody else than its owner: what it sees, how it finds it, and that it changes nothing."""
 
+import errno
 import hashlib
 import itertools
 import os
@@ -16,11 +17,12 @@ from typing import Any
 import pytest
 
 from tests.support.golden_partitions import Replay, golden_cases
-from tests.support.logs import TIME, QuietDisk, a_batch, cleaned_copy, files_of, number_of, numbered, open_log
+from tests.support.logs import TIME, QuietDisk, a_batch, cleaned_copy, files_of, follower_batches, number_of, numbered, open_log
+from tests.support.producers import in_txn
 from tests.support.readers import BrokersDisk, ReadOnlyDisk, checkpoint_watermark, open_reader, state_of_files, vanished
 from tidelog.disk.disk import Seen
 from tidelog.disk.file_pool import FilePool
-from tidelog.disk.published_end import PublishedEnd
+from tidelog.disk.published_end import PUBLISHED_END, PublishedEnd
 from tidelog.errors import (
     BatchTooLargeError,
     CorruptBatchError,
@@ -567,6 +569,84 @@ def test_a_file_that_stays_away_is_an_error(tmp_path: Path) -> None:
         list(reader.read(isolation="log_end"))
 
 
+class GoneAt(ReadOnlyDisk):
+    """Says of one call to open a file that there is none of that name."""
+
+    def __init__(self) -> None:
+        self.left = -1
+
+    def open_plain(self, path: str) -> int:
+        self.left -= 1
+        if self.left == 0 and not path.endswith(PUBLISHED_END):
+            raise vanished(path)
+        return super().open_plain(path)
+
+
+@pytest.mark.parametrize("asked", ["fetch", "read", "open_transactions"])
+def test_any_file_may_have_gone_when_it_is_opened(asked: str, tmp_path: Path) -> None:
+    """With room for one open file each is opened again and again. Behind a gap it was a plain `FileNotFoundError`."""
+    with open_log(tmp_path, {"internal.segment.bytes": 100}) as log:
+        log.append_as_follower(follower_batches((0, 2)))
+        log.append_as_follower(in_txn(7, 0, base_offset=20, partition_leader_epoch=0))
+        log.append_as_follower(follower_batches((30, 1)))
+        log.high_watermark = 31
+        assert len(log.segments) > 1
+        for nth in range(1, 100):
+            disk = GoneAt()
+            with open_reader(Path(log.directory), disk=disk, max_open=1) as reader:
+                disk.left = nth
+                if asked == "fetch":
+                    assert reader.fetch(5, 1000).next_offset > 20
+                elif asked == "read":
+                    assert [record.offset for record in reader.read()][-1] == 30
+                else:
+                    assert [entry.producer_id for entry in reader.open_transactions] == [7]
+            if disk.left > 0:
+                break
+        assert nth > 3
+
+
+class Exhausted(ReadOnlyDisk):
+    """Refuses so many calls to open a file."""
+
+    def __init__(self, name: str, error: int) -> None:
+        self.name, self.error, self.left = name, error, 0
+
+    def open_plain(self, path: str) -> int:
+        if path.endswith(self.name) and self.left > 0:
+            self.left -= 1
+            raise OSError(self.error, os.strerror(self.error), path)
+        return super().open_plain(path)
+
+
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.EIO])
+@pytest.mark.parametrize("name", [PUBLISHED_END, "log-start-offset-checkpoint"])
+def test_what_cannot_be_read_is_not_taken_for_not_there(name: str, error: int, tmp_path: Path) -> None:
+    """Without a descriptor a reader saw nothing of what its owner publishes, or what was deleted, and ended in peace."""
+    with open_log(tmp_path) as log:
+        for number in range(5):
+            log.append(numbered(number))
+        log.delete_records_before(2)
+        disk = Exhausted(name, error)
+        with open_reader(Path(log.directory), disk=disk) as reader:
+            for times in (1, 2, 3, 0):
+                disk.left = times
+                os.utime(tmp_path / "log-start-offset-checkpoint")
+                try:
+                    seen = [number_of(record) for record in reader.read()]
+                    reader.refresh()
+                except StorageError:
+                    continue
+                assert (seen, reader.log_start_offset) == ([2, 3, 4], 2), times
+            if error == errno.EMFILE:  # the pool gives up its own
+                disk.left = 1
+                with open_reader(Path(log.directory), disk=disk) as another:
+                    assert [number_of(record) for record in another.read()] == [2, 3, 4]
+            disk.left = 2
+            with pytest.raises(StorageError):
+                open_reader(Path(log.directory), disk=disk)
+
+
 class Blinking(ReadOnlyDisk):
     """A listing that misses a file which is being renamed, every so often: as readdir may."""
 
@@ -712,6 +792,6 @@ def test_is_what_log_open_gives_for_reading(tmp_path: Path) -> None:
     with open_read_only(directory, config={"segment.bytes": 1 << 20}) as reader:
         assert isinstance(reader, ReadOnlyLog)
         assert reader.config.segment_bytes == 1 << 20
-        assert repr(reader) == "ReadOnlyLog(tide-0, offsets 0 to 3, visible up to 3, 1 segments)"
+        assert repr(reader) == "ReadOnlyLog(tide-0, offsets 0 to 3, visible up to 3, 1 segment)"
     assert files_of(directory) == before
     shutil.rmtree(directory)

@@ -1,12 +1,14 @@
 """What opening does after an unclean stop: torn tails, rot, leftovers in old and new spelling, several segments at a time."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.support.faulty_disk import Call, FaultyDisk
-from tests.support.logs import follower_batches, number_of, numbered, open_log, state_of
+from tests.support.logs import copy_home, follower_batches, number_of, numbered, open_log, state_of
+from tidelog.disk.disk import Buffer, Disk
 from tidelog.errors import DamagedLogError
 from tidelog.log import Progress
 
@@ -170,3 +172,46 @@ def test_epochs_that_fall_are_no_news(epochs: tuple[int, ...], tmp_path: Path) -
     with open_log(tmp_path, last_shutdown_clean=False) as log:
         assert log.log_end_offset == len(epochs)
         assert log.leader_epochs == tuple((epoch, offset) for offset, epoch in enumerate(epochs) if epoch >= max(epochs[: offset + 1]))
+
+
+def test_what_was_preallocated_is_not_copied_aside(home: Path) -> None:
+    """A gibibyte of zeros behind a torn batch was written to a file that nobody removes."""
+    zeros = 5 << 20
+    last = sorted((home / "tide-0").glob("*.log"))[-1]
+    whole = last.read_bytes()
+    torn = b"torn" * 100 + bytes(3 << 20) + b"behind a hole"
+    last.write_bytes(whole + torn + bytes(zeros))
+    disk = WrittenBytes()
+    with open_log(home, CONFIG, last_shutdown_clean=False, disk=disk) as log:
+        (cut,) = log.load_report.cuts
+        assert cut.kept_in is not None
+        assert (home / "tide-0" / cut.kept_in).read_bytes() == torn + bytes(zeros)
+        assert disk.written <= 3 << 20
+
+
+class WrittenBytes(Disk):
+    """Counts what is written."""
+
+    written = 0
+
+    def write_some(self, fd: int, parts: Sequence[Buffer], position: int) -> int:
+        done = super().write_some(fd, parts, position)
+        self.written += done
+        return done
+
+
+@pytest.mark.parametrize("given", [None, 0])
+def test_a_start_that_was_checkpointed_for_what_is_gone(given: int | None, tmp_path: Path) -> None:
+    """A directory that was removed by hand and made anew began where the old log did. A crash must not bring that back either."""
+    with open_log(tmp_path) as log:
+        log.append(numbered(0, 10))
+        log.delete_records_before(5)
+    if given is None:
+        shutil.rmtree(tmp_path / "tide-0")
+    with open_log(tmp_path, log_start_offset=given) as log:
+        assert log.log_start_offset == 0
+        assert log.append(numbered(10)).first_offset == (0 if given is None else 10)
+        killed = copy_home(log, tmp_path / "killed")
+    with open_log(killed, last_shutdown_clean=False) as log:
+        assert (log.log_start_offset, log.load_report.cuts) == (0, [])
+        assert [number_of(record) for record in log.read()] == ([10] if given is None else [*range(11)])

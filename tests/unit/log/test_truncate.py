@@ -1,11 +1,13 @@
 """Cutting the end of a log, moving its start, deleting segments: what is left, and where the bounds go."""
 
+import errno
 from pathlib import Path
 
 import pytest
 
+from tests.support.faulty_disk import FaultyDisk
 from tests.support.logs import TIME, FakeClock, check_log, copy_home, files_of, number_of, numbered, open_log
-from tidelog.errors import OffsetOutOfRangeError, RefusedBatchError
+from tidelog.errors import DiskFullError, LogFailedError, OffsetOutOfRangeError, RefusedBatchError
 
 SMALL = {"internal.segment.bytes": 250}
 
@@ -165,3 +167,51 @@ def test_all_segments_may_go_but_an_empty_one(tmp_path: Path) -> None:
         assert log.delete_segments(1, "a test") == 0
         log.append(numbered(9))
         check_log(log)
+
+
+def test_an_offset_that_is_no_number(tmp_path: Path) -> None:
+    """It failed the log half-way, and left a checkpoint that nobody could read."""
+    with open_log(tmp_path) as log:
+        log.append_run([numbered(0, 5), numbered(5, 5)])
+        before = files_of(log)
+        for change in (log.truncate_to, log.truncate_fully_and_start_at, log.delete_records_before):
+            with pytest.raises(TypeError, match="integer"):
+                change(5.5)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="integer"):
+            log.high_watermark = 5.5  # type: ignore[assignment]
+        with pytest.raises(ValueError, match="an offset is"):
+            log.truncate_fully_and_start_at(2**63)
+        assert files_of(log) == before
+        assert (log.failure, log.log_start_offset, log.log_end_offset, log.high_watermark) == (None, 0, 10, 10)
+
+
+# A full disk
+
+
+def test_a_start_that_could_not_be_written_down_is_with_the_next_call(tmp_path: Path) -> None:
+    """The second call found the start where it was to be, and said that all was well: a crash brought the records back."""
+    disk = FaultyDisk()
+    with open_log(tmp_path, disk=disk) as log:
+        log.append_run([numbered(0, 5), numbered(5, 5)])
+        disk.fail(1, error=errno.ENOSPC, kind="write", on=".tmp")
+        with pytest.raises(DiskFullError, match="ask again"):
+            log.delete_records_before(5)
+        assert log.delete_records_before(5) == 5
+        killed = copy_home(log, tmp_path / "killed")
+    with open_log(killed, last_shutdown_clean=False) as log:
+        assert log.log_start_offset == 5
+        assert log.leader_epochs == ((0, 5),)
+
+
+def test_a_truncation_that_a_full_disk_ends_says_that_the_log_is_closed_to_writes(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    with open_log(tmp_path, disk=disk) as log:
+        log.append_run([numbered(0, 5), numbered(5, 5)])
+        disk.fail(1, error=errno.ENOSPC, kind="write", on=".tmp")
+        with pytest.raises(DiskFullError, match="open it again") as raised:
+            log.truncate_to(5)
+        assert "the log goes on" not in str(raised.value)
+        with pytest.raises(LogFailedError):
+            log.append(numbered(10))
+        with pytest.raises(LogFailedError):
+            log.flush()
