@@ -13,12 +13,13 @@ from typing import Any, Self
 from tidelog.aio_calls import to_the_end
 from tidelog.aio_topic import Run
 from tidelog.disk.names import TopicPartition
+from tidelog.errors import TransactionError
 from tidelog.log.positions import Position as LogPosition
 from tidelog.log.reading import DEFAULT_POLL_S
 from tidelog.record.kernel.record import Record
 from tidelog.store.groups.consumer import AnyPartition, Consumer, check_poll
 from tidelog.store.groups.cursor import PartitionCursor
-from tidelog.store.groups.fetching import AHEAD
+from tidelog.store.groups.fetching import AHEAD, end_in
 from tidelog.store.groups.group import Group
 from tidelog.store.groups.position import GroupLag, Position
 
@@ -58,10 +59,16 @@ class AsyncConsumer:
         check_poll(max_records, timeout_s)
         deadline_s = time.monotonic() + timeout_s
         while True:
-            taken = await self._take(max_records)
-            left_s = deadline_s - time.monotonic()
-            if taken or left_s <= 0:
-                return taken
+            try:
+                taken = await self._take(max_records)
+            except TransactionError:  # as in `Consumer.poll`
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0:
+                    raise
+            else:
+                left_s = deadline_s - time.monotonic()
+                if taken or left_s <= 0:
+                    return taken
             await asyncio.sleep(min(left_s, DEFAULT_POLL_S))
 
     async def _take(self, max_records: int) -> list[Record]:
@@ -90,7 +97,7 @@ class AsyncConsumer:
         while True:
             cursor: PartitionCursor | None = await self.call(self.consumer.ready, ends)
             if cursor is not None:
-                for record in cursor.drain():
+                for record in cursor.drain(end_in(ends, cursor.partition)):
                     yield record
             elif ends is None:
                 await asyncio.sleep(DEFAULT_POLL_S)

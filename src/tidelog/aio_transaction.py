@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from tidelog.aio_calls import to_the_end
 from tidelog.aio_consumer import AsyncConsumer
-from tidelog.aio_topic import AsyncTopic, Run
+from tidelog.aio_topic import AsyncTopic, Run, size_of
 from tidelog.disk.disk import Buffer
 from tidelog.errors import TidelogError, TransactionError
 from tidelog.record.kernel.gathering import WriteHandle
@@ -54,7 +54,7 @@ class AsyncTransaction:
     ) -> WriteHandle:
         """`Transaction.append`, with its options."""
         target = topic.topic if isinstance(topic, AsyncTopic) else topic
-        size_bytes = _size(value) + _size(key) + (_HEADERS_ROOM_BYTES if options.get("headers") else _ROOM_BYTES)
+        size_bytes = size_of(value) + size_of(key) + (_HEADERS_ROOM_BYTES if options.get("headers") else _ROOM_BYTES)
         if self.transaction.has_room(target, size_bytes):
             return self.transaction.append(target, value, key=key, **options)
         handle: WriteHandle = await self._run(self.transaction.append, target, value, key=key, **options)
@@ -106,7 +106,3 @@ class AsyncTransaction:
 
     def __repr__(self) -> str:
         return f"AsyncTransaction({self.transactional_id!r})"
-
-
-def _size(data: bytes | None) -> int:
-    return len(data) if isinstance(data, (bytes, bytearray, memoryview)) else 0

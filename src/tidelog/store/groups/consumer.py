@@ -10,14 +10,14 @@ from datetime import timedelta
 from types import TracebackType
 
 from tidelog.disk.names import TopicPartition
-from tidelog.errors import ForkedError, InvalidGroupError, LogClosedError, TidelogError, UnknownTopicError
+from tidelog.errors import ForkedError, InvalidGroupError, LogClosedError, TidelogError, TransactionError, UnknownTopicError
 from tidelog.log.positions import Position as LogPosition
 from tidelog.log.reading import DEFAULT_POLL_S, resolve
 from tidelog.record.kernel.record import Record
 from tidelog.store.groups import members
 from tidelog.store.groups.cursor import PartitionCursor
 from tidelog.store.groups.expiring import keep_positions
-from tidelog.store.groups.fetching import AHEAD, ConsumerSettings, Fetching
+from tidelog.store.groups.fetching import AHEAD, ConsumerSettings, Fetching, end_in
 from tidelog.store.groups.position import Position, check_partition, check_position
 from tidelog.store.groups.positions import Positions
 from tidelog.store.groups.source import Source
@@ -63,14 +63,23 @@ class Consumer:
     # Reading
 
     def poll(self, max_records: int = AHEAD, timeout_s: float = 0) -> list[Record]:
-        """The next records, at most so many; none if none come within `timeout_s`. What is given back counts as consumed."""
+        """The next records, at most so many; none if none come within `timeout_s`. What is given back counts as consumed.
+
+        While a transaction is about to commit where to begin, that is waited for too, and `TransactionError` raised when time is up.
+        """
         check_poll(max_records, timeout_s)
         deadline_s = time.monotonic() + timeout_s
         while True:
-            taken = self._take(max_records)
-            left_s = deadline_s - time.monotonic()
-            if taken or left_s <= 0:
-                return taken
+            try:
+                taken = self._take(max_records)
+            except TransactionError:
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0:
+                    raise
+            else:
+                left_s = deadline_s - time.monotonic()
+                if taken or left_s <= 0:
+                    return taken
             time.sleep(min(left_s, DEFAULT_POLL_S))
 
     def _take(self, max_records: int) -> list[Record]:
@@ -112,7 +121,7 @@ class Consumer:
         while True:
             cursor = self.ready(ends)
             if cursor is not None:
-                yield from cursor.drain()
+                yield from cursor.drain(end_in(ends, cursor.partition))
             elif ends is None:
                 time.sleep(DEFAULT_POLL_S)
             else:
@@ -172,7 +181,10 @@ class Consumer:
     # Committing
 
     def commit(self, positions: Mapping[AnyPartition, int | Position] | None = None) -> None:
-        """Commit where it is, or the positions that are given. Durable when this returns; all of them, or if it raises none."""
+        """Commit where it is, or the positions that are given: all of them or none. Durable when this returns.
+
+        After a failed sync of the disk (`LogFailedError`) nobody knows which, until the store is opened again.
+        """
         self._check()
         if positions is None:
             found = self.positions()

@@ -4,8 +4,10 @@ Records are decoded from a fetch a few hundred at a time and handed out from the
 out, whatever was read ahead; markers of transactions and what was aborted are behind it as soon as there is nothing before them.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import islice
+from operator import attrgetter
 
 from tidelog.disk.names import TopicPartition
 from tidelog.errors import CorruptBatchError, TidelogError
@@ -20,6 +22,7 @@ from tidelog.record.legacy import LegacyBatch
 from tidelog.store.groups.position import NO_EPOCH, Position
 
 _MAX_EPOCHS = 16
+_OFFSET = attrgetter("offset")
 
 
 class PartitionCursor:
@@ -88,6 +91,10 @@ class PartitionCursor:
         """Whether something was read ahead."""
         return self._place < len(self._buffer)
 
+    def has_ahead_below(self, end: int | None) -> bool:
+        """Whether some of it lies in front of an end offset; None is no end."""
+        return self.has_ahead and (end is None or self._buffer[self._place].offset < end)
+
     def fill(self, log: LogReading, count: int) -> bool:
         """Read some records ahead; False if there are none. All that was read ahead before has to be handed out."""
         self._offset = self.position
@@ -125,10 +132,14 @@ class PartitionCursor:
         self._place = place + len(taken)
         return taken
 
-    def drain(self) -> Iterator[Record]:
-        """Hand out what was read ahead, one by one; it ends early if somebody seeks or takes meanwhile."""
+    def drain(self, end: int | None = None) -> Iterator[Record]:
+        """Hand out what was read ahead, one by one, up to an end offset; it ends early if somebody seeks or takes meanwhile.
+
+        A fetch may reach behind the end: what was appended since.
+        """
         buffer = self._buffer
-        for place in range(self._place, len(buffer)):
+        stop = len(buffer) if end is None else bisect_left(buffer, end, lo=self._place, key=_OFFSET)
+        for place in range(self._place, stop):
             if self._buffer is not buffer or self._place != place:
                 return
             self._place = place + 1

@@ -56,6 +56,11 @@ class ConsumerSettings(NamedTuple):
         return self
 
 
+def end_in(ends: Mapping[TopicPartition, int] | None, partition: TopicPartition) -> int | None:
+    """Up to where a partition is to be read: nothing of one that is new since; None: there is no end."""
+    return None if ends is None else ends.get(partition, 0)
+
+
 class Fetching:
     """The reading side of a consumer. One thread at a time."""
 
@@ -128,12 +133,12 @@ class Fetching:
         for _ in range(len(self._turns)):
             cursor = self._turns[0]
             self._turns.rotate(-1)
-            if cursor.has_ahead:
-                return cursor
-            position = cursor.position
-            if ends is not None and position is not None and position >= ends.get(cursor.partition, 0):
-                continue
-            if self._fill(cursor):
+            end = end_in(ends, cursor.partition)
+            if not cursor.has_ahead:
+                position = cursor.position
+                if (end is not None and position is not None and position >= end) or not self._fill(cursor):
+                    continue
+            if cursor.has_ahead_below(end):
                 return cursor
         return None
 

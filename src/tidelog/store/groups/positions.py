@@ -11,6 +11,7 @@ from tidelog.store.groups.source import Source
 from tidelog.store.internal_logs import internal_log
 from tidelog.store.internal_topics import OFFSETS
 from tidelog.store.state import StoreState
+from tidelog.store.store_file import TopicEntry
 
 
 class Positions:
@@ -57,20 +58,21 @@ class Positions:
                     return GroupRecords(dict(known.positions), known.metadata, known.metadata_key, dict(known.others))
         return GroupRecords()
 
-    def refresh(self, group: str | None = None) -> None:
-        """Read now what was committed since the last time; otherwise that is done when somebody asks."""
-        with self._source.tables.current(self._source.offsets_logs(group)):
-            pass
-
     def commit(self, group: str, positions: Mapping[TopicPartition, Position]) -> None:
-        """Commit positions, all of them or none, durable when this returns."""
+        """Commit positions, all of them or none, durable when this returns. Those in a topic that is deleted meanwhile go with it."""
         state = self._source.owned()
         if positions:
+            topics = state.file.topics
             log = self._log(state, group)
             now_ms = state.clock()
             rows = commit_rows(group, positions, now_ms)
             with self._source.tables.writing(group):
                 append_rows(log, rows, now_ms)
+                if state.file.topics is not topics:
+                    # Who deletes a topic takes back what is there, and this may have come behind it.
+                    gone = {name for name in {partition.topic for partition in positions} if _is_other(topics, state.file.topics, name)}
+                    late = [(key, None) for partition, (key, _) in zip(positions, rows, strict=True) if partition.topic in gone]
+                    append_rows(log, late, now_ms)
 
     def _log(self, state: StoreState, group: str) -> Log:
         """The log to write to. It takes a while to find, and a consumer asks for the same one again and again."""
@@ -87,6 +89,11 @@ class Positions:
             log = internal_log(state, OFFSETS, group)
             with self._source.tables.writing(group):
                 append_rows(log, rows, state.clock())
+
+
+def _is_other(before: Mapping[str, TopicEntry], now: Mapping[str, TopicEntry], topic: str) -> bool:
+    """Whether a topic was deleted, and perhaps made again. One that was not here is read in another store."""
+    return topic in before and (topic not in now or now[topic].topic_id != before[topic].topic_id)
 
 
 def _position(stored: Stored) -> Position:

@@ -4,6 +4,8 @@ import logging
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
+from uuid import UUID
 
 from tidelog.disk.names import TopicPartition
 from tidelog.errors import LogClosedError, ProducerFencedError, RefusedBatchError, TidelogError, TransactionError
@@ -154,11 +156,22 @@ class Coordinator:
         known = self._targets.get(topic)
         if known is None or known[0] is not entry:
             partitioner = Partitioner(entry.partitions, entry.partition_ids(), self.state.random, DEFAULT_BATCH_BYTES)
-            known = self._targets[topic] = entry, AppendTargets(partitioner, lambda number: self._log(topic, number))
+            known = self._targets[topic] = entry, AppendTargets(partitioner, partial(self._log, topic, (entry.topic_id, entry.partitions)))
         return known[1]
 
-    def _log(self, topic: str, number: int) -> Log:
-        return self.state.log(TopicPartition(topic, number))
+    def _log(self, topic: str, known: tuple[UUID | None, int], number: int) -> Log:
+        """The log of a partition, if the topic is the one whose id and partitions these are: in another of its name, keys lie elsewhere."""
+        if self._is_still(topic, known):
+            log = self.state.log(TopicPartition(topic, number))
+            if self._is_still(topic, known):  # asked again: somebody may have made another one meanwhile
+                return log
+        raise TransactionError(
+            f"topic {topic!r} was deleted, and made again", path=self.state.paths[0], hint="run the transaction again from its beginning"
+        )
+
+    def _is_still(self, topic: str, known: tuple[UUID | None, int]) -> bool:
+        entry = self.state.entry(topic)
+        return (entry.topic_id, entry.partitions) == known
 
     @contextmanager
     def encoder(self) -> Iterator[SharedEncoder]:

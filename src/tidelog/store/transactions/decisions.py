@@ -73,30 +73,32 @@ class Settlement(NamedTuple):
 
 
 def settle(state: IdState, opened: Sequence[OpenTxn], now_ms: int) -> list[Settlement]:
-    """What is left to do about an id of ours. `opened` are the transactions of its producer id."""
+    """What is left to do about an id of ours, or of a broker whose transaction is to be aborted. `opened` are those of its producer id."""
     value, name = state.value, state.transactional_id
     if value.status is not TransactionStatus.PREPARE_COMMIT:
-        found = _abort(name, value, opened, now_ms)
+        found = _abort(state, opened, now_ms)
         return [] if found is None else [found]
     decided = set(value.partitions or ())
     markers = tuple(txn for txn in opened if txn.epoch == value.producer_epoch and txn.partition in decided)
     complete = replace(value, status=TransactionStatus.COMPLETE_COMMIT, partitions=(), last_update_ms=now_ms)
     commit = Settlement(name, value.producer_id, value.producer_epoch, True, None, markers, value.partitions or (), complete)
     # Nothing else of it should be open. If it is, nobody has ever decided to commit it.
-    others = _abort(name, complete, [txn for txn in opened if txn not in markers], now_ms)
+    others = _abort(state._replace(value=complete), [txn for txn in opened if txn not in markers], now_ms)
     return [commit] if others is None else [commit, others]
 
 
-def _abort(name: str, value: TransactionLogValue, opened: Sequence[OpenTxn], now_ms: int) -> Settlement | None:
+def _abort(state: IdState, opened: Sequence[OpenTxn], now_ms: int) -> Settlement | None:
+    value = state.value
     if not opened and value.status not in PENDING:
         return None
     epoch = max((value.producer_epoch, *(txn.epoch for txn in opened)))
     partitions = tuple(dict.fromkeys((*(value.partitions or ()), *(txn.partition for txn in opened))))
     prepare = replace(value, status=TransactionStatus.PREPARE_ABORT, producer_epoch=epoch, partitions=partitions, last_update_ms=now_ms)
-    is_prepared = value.status is TransactionStatus.PREPARE_ABORT and value.producer_epoch == epoch
+    # A broker's decision is written once more: what a crash leaves between two markers is only ended here if the last state is ours.
+    is_prepared = state.is_ours and value.status is TransactionStatus.PREPARE_ABORT and value.producer_epoch == epoch
     decision = None if is_prepared or not opened else prepare
     complete = replace(prepare, status=TransactionStatus.COMPLETE_ABORT, partitions=())
-    return Settlement(name, value.producer_id, epoch, False, decision, tuple(opened), partitions, complete)
+    return Settlement(state.transactional_id, value.producer_id, epoch, False, decision, tuple(opened), partitions, complete)
 
 
 def settle_all(states: Iterable[IdState], opened: Iterable[OpenTxn], own_ids: range, now_ms: int) -> list[Settlement]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.disk.names import TopicPartition
 from tidelog.errors import TransactionError
+from tidelog.log.log import Log
 from tidelog.record.encoding import Headers
 from tidelog.record.kernel.gathering import RowBuffer, RowGatherer, WriteHandle
 from tidelog.record.record_metadata import RecordMetadata
@@ -73,6 +74,10 @@ class TopicGatherer(RowGatherer):
             batch.rows.append(row)
             batch.room_bytes -= size
         return WriteHandle(batch, index, row[3])
+
+    def log(self, partition: int) -> Log:
+        """Where what is gathered for a partition belongs. Raises if another topic has the name by now."""
+        return self._targets.log(partition)
 
     @property
     def room_bytes(self) -> int:

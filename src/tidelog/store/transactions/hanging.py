@@ -116,6 +116,8 @@ def in_order(hanging: Iterable[HangingTransaction]) -> list[HangingTransaction]:
 
 def abort_hanging(coordinator: Coordinator, hanging: HangingTransaction) -> None:
     """Abort one. If a broker has written a state about it, everywhere, and the state says so; otherwise in its one partition."""
+    if not isinstance(hanging, HangingTransaction):
+        raise TransactionError("nothing that could be aborted", expected="one of hanging_transactions()", found=repr(hanging))
     state, partition = coordinator.state, TopicPartition(hanging.topic, hanging.partition)
     opened, failures = find_open_of(state, hanging.producer_id, [partition])
     if failures:

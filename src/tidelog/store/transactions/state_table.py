@@ -58,8 +58,15 @@ class StateTable:
 
     def append(self, log: Log, transactional_id: str, value: TransactionLogValue | None) -> int:
         """Write a state, or a tombstone; it is not waited for. Gives back the offset behind it."""
-        info = log.append(self.writing.batch(transactional_id, value, self._state.clock()), wait=False)
-        self._take_in(log.partition.partition, transactional_id, value)
+        number = log.partition.partition
+        try:
+            info = log.append(self.writing.batch(transactional_id, value, self._state.clock()), wait=False)
+            self._take_in(number, transactional_id, value)
+        except Exception:
+            raise  # the log does not have it
+        except BaseException:  # an interrupt: the log may have what nobody has taken in, and it is the log that counts
+            self._forget(number)
+            raise
         return info.last_offset + 1
 
     def look_again(self, log: Log, transactional_id: str, offset: int) -> None:
@@ -78,6 +85,11 @@ class StateTable:
             states.pop(transactional_id, None)
         else:
             states[transactional_id] = IdState(transactional_id, value, True)
+
+    def _forget(self, number: int) -> None:
+        """What was read of a partition is read again when somebody asks."""
+        with self._lock:
+            self._partitions.pop(number, None)
 
     def _number(self, transactional_id: str) -> int | None:
         """The partition of an id, if it is there already."""

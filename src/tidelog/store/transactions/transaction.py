@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from tidelog.disk.disk import Buffer
 from tidelog.disk.names import TopicPartition
-from tidelog.errors import InvalidRecordTypeError, TidelogError
+from tidelog.errors import InvalidRecordTypeError, TidelogError, TransactionError
 from tidelog.record.encoding import Headers
 from tidelog.record.kernel.gathering import WriteHandle
 from tidelog.store.groups.offset_commits import CommitsPositions, offset_commit_records
@@ -65,12 +65,12 @@ class Transaction:
         """
         gatherer = self._gatherers.get(topic) if topic.__class__ is str else None
         if gatherer is None:
-            gatherer = self._open.gatherer(_name_of(topic))
+            gatherer = self._open.gatherer(self._name_of(topic))
         return gatherer.append(value, key=key, headers=headers, timestamp_ms=timestamp_ms, partition=partition)
 
     def has_room(self, topic: str | Topic, size_bytes: int) -> bool:
         """Whether a record of about this size is only put into a list, and nothing has to be written for it now."""
-        gatherer = self._gatherers.get(_name_of(topic))
+        gatherer = self._gatherers.get(self._name_of(topic))
         return gatherer is None or gatherer.room_bytes >= size_bytes
 
     def append_batches(self, topic: str | Topic, partition: int, batches: Buffer) -> int:
@@ -78,7 +78,7 @@ class Transaction:
 
         They are stored as they are, but for what a leader assigns and for the fields of the producer: no record is decoded.
         """
-        target = TopicPartition(_name_of(topic), partition)
+        target = TopicPartition(self._name_of(topic), partition)
         self._coordinator.targets(target.topic).log(partition)  # raises for a topic or a partition that nobody may write to
         self._open.enlist([target])
         return self._open.append_batches(target, batches)
@@ -131,10 +131,13 @@ class Transaction:
     def __repr__(self) -> str:
         return f"Transaction({self.transactional_id!r}, {'open' if self.is_open else 'over'})"
 
-
-def _name_of(topic: Any) -> str:
-    if isinstance(topic, str):
-        return topic
-    if isinstance(topic, Topic):
+    def _name_of(self, topic: Any) -> str:
+        if isinstance(topic, str):
+            return topic
+        if not isinstance(topic, Topic):
+            raise InvalidRecordTypeError("no topic", expected="the name of a topic, or a Topic", found=type(topic).__name__)
+        state = self._coordinator.state
+        if topic._state is not state:  # which may have one of the same name
+            found = topic._state.paths[0]
+            raise TransactionError(f"topic {topic.name!r} is of another store", path=state.paths[0], expected=state.paths[0], found=found)
         return topic.name
-    raise InvalidRecordTypeError("no topic", expected="the name of a topic, or a Topic", found=type(topic).__name__)

@@ -136,14 +136,17 @@ class TransactionWriting:
         self.failure = None
 
     def _write(self, batches: Sequence[TransactionBatch]) -> None:
-        state = self.coordinator.state
-        logs = [state.log(batch.target) for batch in batches]  # one that is not there raises before anything is written
+        logs = [self._log_for(batch.target) for batch in batches]  # one that is not there raises before anything is written
         self._enlist([batch.target for batch in batches if batch.target not in self.partitions])
         for batch, log in zip(batches, logs, strict=True):
             if batch.target.topic == OFFSETS.name:
                 self._append_positions(batch, log)
             else:
                 self._append(batch, log)
+
+    def _log_for(self, target: TopicPartition) -> Log:
+        gatherer = self.topics.get(target.topic)
+        return self.coordinator.state.log(target) if gatherer is None else gatherer.log(target.partition)
 
     def _append_positions(self, batch: TransactionBatch, log: Log) -> None:
         """Whoever deletes a topic does it before, and they are left out; or behind this, and takes them back."""

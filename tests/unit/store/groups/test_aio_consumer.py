@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.groups import A0, A1, values
+from tests.support.groups import A0, A1, end, offsets_log, values, write
+from tests.support.logs import TIME
 from tests.unit.store.test_aio import run
-from tidelog import EARLIEST, aio
-from tidelog.errors import GroupInUseError, LogClosedError, ReadOnlyStoreError, UnknownTopicError
+from tidelog import EARLIEST, NewBatch, aio
+from tidelog.errors import GroupInUseError, LogClosedError, ReadOnlyStoreError, TransactionError, UnknownTopicError
 from tidelog.store.groups.consumer import Consumer
 
 
@@ -56,6 +57,40 @@ def test_poll_iterate_commit(tmp_path: Path) -> None:
                 await store.consumer("g", "nowhere")
         with pytest.raises(LogClosedError):
             await consumer.poll()
+
+    run(test)
+
+
+def test_a_poll_with_time_waits_until_a_transaction_of_its_positions_is_over(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with await a_store(tmp_path) as store, await store.consumer("g", "a") as consumer:
+            log = offsets_log(store.store, "g")
+            write(log, "g", {A0: 3, A1: 5}, producer=7)
+            with pytest.raises(TransactionError, match="not over"):
+                await consumer.poll()
+            with pytest.raises(TransactionError, match="not over"):
+                await consumer.poll(timeout_s=0.01)
+            polling = asyncio.create_task(consumer.poll(timeout_s=30))
+            await asyncio.sleep(0.01)
+            end(log, 7, "commit")
+            assert values(await polling) == [b"6", b"8"]
+
+    run(test)
+
+
+def test_iterating_ends_in_the_middle_of_what_is_read_at_once(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with await a_store(tmp_path, 0) as store, await store.consumer("g", "a") as consumer:
+            log = store.store.log("a", 0)
+            for _ in range(3):
+                log.append(NewBatch([(None, b"x" * 1000)] * 450, timestamp_ms=TIME).encode())  # a fetch has less than the three
+            count = 0
+            async for _ in consumer:
+                count += 1
+                if count == 1:
+                    log.append(NewBatch([(None, b"new")] * 2000, timestamp_ms=TIME).encode())
+            assert count == 1350
+            assert len([record async for record in consumer]) == 2000
 
     run(test)
 

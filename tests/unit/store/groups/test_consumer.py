@@ -82,6 +82,25 @@ def test_iterating_ends_where_the_topic_ended_when_it_began(tmp_path: Path) -> N
             assert len(consumer.poll()) == 1
 
 
+def test_iterating_ends_there_also_in_the_middle_of_what_is_read_at_once(tmp_path: Path) -> None:
+    """A fetch may reach further than the end was: what came since is for the next one who asks."""
+    with open_store(tmp_path / "store") as store:
+        topic = store.create_topic("a", 2)
+        for partition in range(2):
+            for _ in range(3):
+                batch = tidelog.NewBatch([(None, b"x" * 1000)] * 450, timestamp_ms=TIME).encode()
+                topic.log(partition).append(batch)  # a fetch has less than the three
+        with store.consumer("g", "a") as consumer:
+            count = 0
+            for record in consumer:
+                count += 1
+                if count == 1:
+                    topic.log(record.partition).append(tidelog.NewBatch([(None, b"new")] * 2000, timestamp_ms=TIME).encode())
+            assert count == 2700
+            assert [consumer.position(partition) for partition in (A0, A1)] == [1350, 1350]
+            assert sum(1 for _ in consumer) == 2000
+
+
 def test_follow_waits_for_what_comes(tmp_path: Path) -> None:
     with open_store(tmp_path / "store") as store:
         fill(store, count=2)
@@ -283,6 +302,19 @@ def test_it_does_not_begin_in_front_of_what_a_transaction_is_about_to_commit(tmp
         end(log, 7, "commit")
         with store.consumer("g", "a") as consumer:
             assert (consumer.position(A0), consumer.position(A1)) == (3, 4)
+
+
+def test_a_poll_with_time_waits_until_the_transaction_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Kafka's consumer does: as a rule it is being committed right now."""
+    with open_store(tmp_path / "store") as store:
+        fill(store)
+        log = offsets_log(store, "g")
+        write(log, "g", {A0: 3}, producer=7)
+        with store.consumer("g", "a") as consumer:
+            with pytest.raises(TransactionError, match="not over"):
+                consumer.poll(timeout_s=0.01)
+            monkeypatch.setattr("tidelog.store.groups.consumer.time.sleep", lambda _: end(log, 7, "commit"))
+            assert values(consumer.poll(timeout_s=30)) == numbers(3, 10)
 
 
 def test_out_of_range_is_reset_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

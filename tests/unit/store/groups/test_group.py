@@ -1,6 +1,7 @@
 """Groups: positions, lag, reset and delete; what a commit writes; positions of deleted topics; metrics."""
 
 import shutil
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +18,8 @@ from tidelog.errors import DiskFullError, InvalidGroupError, StorageError, Unkno
 from tidelog.schema.consumer_offsets import OffsetCommitKey, OffsetCommitValue, parse_key, parse_offset_value
 from tidelog.store import GroupLag, Position, Store, topic_deletion
 from tidelog.store.groups import expiring
+from tidelog.store.groups import positions as positions_module
+from tidelog.store.groups.offset_commits import Rows, commit_rows
 from tidelog.store.groups.positions import Positions
 from tidelog.store.groups.source import OwnedSource
 from tidelog.store.internal_topics import partition_of_id
@@ -227,6 +230,23 @@ def test_what_is_committed_while_a_topic_is_deleted_goes_too(tmp_path: Path, mon
         monkeypatch.setattr(topic_deletion, "delete", commit_first)
         store.delete_topic("a")
         assert offsets(store, "g") == {}
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_topic_that_is_deleted_while_a_commit_is_on_its_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_made_again: bool) -> None:
+    """The commit comes behind what takes back the positions: the group must not begin there in a new topic of the name."""
+
+    def delete_first(group: str, positions: Mapping[TopicPartition, Position], now_ms: int) -> Rows:
+        monkeypatch.undo()
+        store.delete_topic("a")
+        if is_made_again:
+            store.create_topic("a", 1)
+        return commit_rows(group, positions, now_ms)
+
+    with a_store(tmp_path / "store", FakeClock()) as store, store.consumer("g", ["a", "b"]) as consumer:
+        monkeypatch.setattr(positions_module, "commit_rows", delete_first)
+        consumer.commit({A0: 5, A1: Position(6), B0: 7})
+        assert offsets(store, "g") == {B0: 7}
 
 
 def test_a_deletion_that_fails_keeps_the_positions(tmp_path: Path) -> None:

@@ -55,6 +55,12 @@ def test_a_decided_abort_is_not_decided_again() -> None:
     assert (found.is_commit, found.prepare, found.markers) == (False, None, (opened(A),))
 
 
+def test_an_abort_that_a_broker_has_decided_is_made_ours_first() -> None:
+    (found,) = settle(IdState("theirs", value(Status.PREPARE_ABORT, A), is_ours=False), [opened(A)], NOW)
+    assert (found.is_commit, found.epoch, found.markers) == (False, 4, (opened(A),))
+    assert found.prepare == replace(value(Status.PREPARE_ABORT, A), last_update_ms=NOW)
+
+
 @pytest.mark.parametrize("status", [Status.ONGOING, Status.EMPTY, Status.COMPLETE_COMMIT, Status.COMPLETE_ABORT, Status.DEAD])
 def test_what_is_open_and_not_decided_is_aborted_and_that_is_written_first(status: Status) -> None:
     (found,) = settle(ours(status, A), [opened(A), opened(B)], NOW)

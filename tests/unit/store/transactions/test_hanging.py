@@ -1,5 +1,6 @@
 """Transactions of others: reported, never touched unasked; and ids that a broker has used."""
 
+import contextlib
 import errno
 import shutil
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ import pytest
 
 import tidelog
 from tests.support.crash_images import FEWEST, crash_images, materialise
-from tests.support.faulty_disk import FaultyDisk
+from tests.support.faulty_disk import FaultyDisk, Moment
 from tests.support.logs import TIME, FakeClock, QuietDisk
 from tests.support.recording_disk import RecordingDisk
 from tests.support.small_stores import open_store, tree_of
@@ -24,10 +25,11 @@ from tidelog.errors import (
     TransactionError,
     UnfinishedTransactionError,
 )
-from tidelog.schema.transaction_state import TransactionStatus
+from tidelog.schema.transaction_state import TransactionLogValue, TransactionStatus
 from tidelog.store.internal_topics import OFFSETS
 from tidelog.store.store import Store
 from tidelog.store.transactions.hanging import HangingTransaction
+from tidelog.store.transactions.state_table import StateTable
 from tidelog.store.transactions.transaction import Transaction
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -161,10 +163,9 @@ def test_an_abort_that_is_cut_off_is_ended_later(tmp_path: Path, status: Status 
             brokers_state(store, "theirs", status, partitions=[A0])
         (hanging,) = store.hanging_transactions()
         disk.fail(1, error=errno.ENOSPC, kind="write", on="a-0/00000000000000000000.log", until_healed=True)
-        is_ours = status is Status.ONGOING
-        error = DiskFullError if status is None else UnfinishedTransactionError
-        hints = {Status.ONGOING: "by the clock", Status.PREPARE_ABORT: r"abort_hanging\(\) it again", None: "when there is room"}
-        with pytest.raises(error, match=hints[status]):
+        is_ours = status is not None
+        error, hint = (UnfinishedTransactionError, "by the clock") if is_ours else (DiskFullError, "when there is room")
+        with pytest.raises(error, match=hint):
             store.abort_hanging(hanging)
         assert store.hanging_transactions() == ([] if is_ours else [hanging])
         disk.heal()
@@ -185,7 +186,79 @@ def test_an_abort_that_is_cut_off_is_ended_later(tmp_path: Path, status: Status 
         assert status is None or state_in(store, "theirs").status is Status.COMPLETE_ABORT
 
 
-def test_the_power_is_cut_at_every_moment_of_an_abort(tmp_path: Path) -> None:
+@pytest.mark.parametrize("later", ["by the clock", "by its id", "by opening"])
+@pytest.mark.parametrize(
+    ("status", "at"),
+    [(status, at) for status in (Status.ONGOING, Status.PREPARE_ABORT) for at in (Status.PREPARE_ABORT, Status.COMPLETE_ABORT)],
+)
+def test_an_interrupt_between_a_state_and_its_being_taken_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: Status, at: Status, later: str
+) -> None:
+    """The log says that it is ours, and nobody has noted it: what is known has to be read again, or only an opening would end it."""
+    clock, take_in = FakeClock(), StateTable._take_in
+
+    def interrupted(table: StateTable, number: int, name: str, value: TransactionLogValue | None) -> None:
+        if value is not None and value.status is at:
+            raise KeyboardInterrupt
+        take_in(table, number, name, value)
+
+    with a_store(tmp_path, clock=clock) as store:
+        brokers_data(store, A0)
+        store.topic("a").append(b"behind", partition=0)
+        brokers_state(store, "theirs", status, partitions=[A0])
+        (hanging,) = store.hanging_transactions()
+        monkeypatch.setattr(StateTable, "_take_in", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            store.abort_hanging(hanging)
+        monkeypatch.undo()
+        assert store.hanging_transactions() == []
+        if later == "by the clock":
+            clock.advance(10_000)
+            store.scheduler.run_due()
+            assert not store._transactions.unfinished
+        elif later == "by its id":
+            store.transaction("theirs").abort()
+        if later != "by opening":
+            assert committed(store, "a") == [b"behind"]
+            assert state_in(store, "theirs").status is Status.COMPLETE_ABORT
+    with a_store(tmp_path, clock=clock) as store:
+        assert committed(store, "a") == [b"behind"]
+        assert state_in(store, "theirs").status is Status.COMPLETE_ABORT
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("status", [Status.ONGOING, Status.PREPARE_ABORT])
+def test_an_abort_that_is_interrupted_at_every_call(tmp_path: Path, status: Status, moment: Moment) -> None:
+    """It hangs as before; or the clock ends it, and the id can be used: with its markers written and its state a broker's, nobody could."""
+    for number in range(1, 60):
+        disk, clock, home = FaultyDisk(QuietDisk()), FakeClock(), tmp_path / str(number)
+        home.mkdir()
+        with a_store(home, disk=disk, clock=clock) as store:
+            brokers_data(store, A0)
+            store.topic("a").append(b"behind", partition=0)
+            brokers_state(store, "theirs", status, partitions=[A0])
+            (hanging,) = store.hanging_transactions()
+            disk.interrupt(number, moment=moment)
+            with contextlib.suppress(KeyboardInterrupt):
+                store.abort_hanging(hanging)
+            disk.heal()
+            left = store.hanging_transactions()
+            assert left in ([], [hanging])
+            clock.advance(10_000)
+            store.scheduler.run_due()
+            if left:
+                store.abort_hanging(hanging)
+            assert committed(store, "a") == [b"behind"]
+            assert state_in(store, "theirs").status is Status.COMPLETE_ABORT
+            store.transaction("theirs").abort()
+        shutil.rmtree(home)
+        if not disk.fired:
+            return
+    raise AssertionError("never through")
+
+
+@pytest.mark.parametrize("status", [Status.ONGOING, Status.PREPARE_ABORT])
+def test_the_power_is_cut_at_every_moment_of_an_abort(tmp_path: Path, status: Status) -> None:
     """It hangs as before, in both partitions, and can be asked for again; or it is aborted in both."""
     (tmp_path / "root").mkdir()
     disk = RecordingDisk(tmp_path / "root")
@@ -193,7 +266,7 @@ def test_the_power_is_cut_at_every_moment_of_an_abort(tmp_path: Path) -> None:
     for partition in (A0, A1):
         brokers_data(store, partition)
         store.topic("a").append(b"behind", partition=partition.partition)
-    brokers_state(store, "theirs", Status.ONGOING, partitions=[A0, A1])
+    brokers_state(store, "theirs", status, partitions=[A0, A1])
     first = len(disk.recording().events) + 1
     store.abort_hanging(store.hanging_transactions()[0])
     recording = disk.recording()
@@ -236,6 +309,12 @@ def test_one_that_a_broker_has_decided_to_commit_is_not_aborted(store: Store) ->
         store.abort_hanging(hanging)
     with pytest.raises(TransactionError, match="start the broker"):
         store.transaction("theirs")
+
+
+@pytest.mark.parametrize("wrong", [None, "theirs", ("a", 0)])
+def test_what_is_none_is_not_aborted(store: Store, wrong: Any) -> None:
+    with pytest.raises(TransactionError, match="hanging_transactions"):
+        store.abort_hanging(wrong)
 
 
 def test_ours_is_not_aborted_as_hanging(store: Store) -> None:

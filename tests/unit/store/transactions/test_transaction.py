@@ -28,6 +28,7 @@ from tidelog.errors import (
     TransactionError,
     UnknownTopicError,
 )
+from tidelog.record.kernel.hashing import partition_for_key
 from tidelog.record.record_metadata import RecordMetadata
 from tidelog.schema.transaction_state import TransactionStatus
 from tidelog.store.internal_logs import internal_log
@@ -218,6 +219,22 @@ def test_what_the_log_would_refuse_is_refused_when_it_is_appended(tmp_path: Path
         assert committed(store, "b") == [b"it goes on"]
 
 
+def test_a_topic_of_another_store_is_not_taken_for_ours(tmp_path: Path) -> None:
+    """Both may have one of the name: the record would be in a store where nobody looks for it."""
+    with a_store(tmp_path) as store, open_store(tmp_path / "theirs") as theirs:
+        wrong = theirs.create_topic("b")
+        with store.transaction("id") as tx:
+            for ask in (
+                lambda: tx.append(wrong, b"value"),
+                lambda: tx.append_batches(wrong, 0, b""),
+                lambda: tx.has_room(wrong, 1),
+            ):
+                with pytest.raises(TransactionError, match="another store"):
+                    ask()
+            tx.append("b", b"it goes on")
+        assert (committed(store, "b"), committed(theirs, "b")) == ([b"it goes on"], [])
+
+
 @pytest.mark.parametrize("wrong", ["", "x" * 40_000, "\ud800"])
 def test_ids_that_cannot_be(tmp_path: Path, wrong: str) -> None:
     with a_store(tmp_path) as store, pytest.raises(InvalidConfigError):
@@ -324,6 +341,34 @@ def test_a_topic_that_is_deleted_and_made_again(tmp_path: Path) -> None:
         with store.transaction("id") as tx:
             fill(tx, FOUR, b"two")
         assert committed(store, "a") + committed(store, "b") == [b"two"] * 4
+
+
+@pytest.mark.parametrize("count", [2, 3, 7])
+@pytest.mark.parametrize("is_asked_before", [False, True])
+def test_what_was_gathered_for_a_topic_is_not_for_another_of_its_name(tmp_path: Path, count: int, *, is_asked_before: bool) -> None:
+    with a_store(tmp_path) as store:
+        tx = store.transaction("id")
+        tx.append("a", b"old", key=b"key")
+        tx.append("b", b"with it")
+        store.delete_topic("a")
+        store.create_topic("a", count)
+        tx.append("a", b"by the old count", key=b"key")
+        if is_asked_before:
+            with pytest.raises(TransactionError, match="'a' was deleted, and made again"):
+                write_out(tx)
+            with pytest.raises(TransactionError, match=r"can only be aborted: .*made again"):
+                tx.append("b", b"more", partition=0)
+        with pytest.raises(TransactionError, match="made again"):
+            tx.commit()
+        assert not tx.is_open
+        assert committed(store, "a") == committed(store, "b") == []
+        assert [store.log("a", number).log_end_offset for number in range(count)] == [0] * count
+        with store.transaction("id") as tx:
+            for number in range(9):
+                tx.append("a", b"new", key=b"%d" % number)
+        for record in store.topic("a").read():
+            assert record.partition == partition_for_key(record.key or b"", count)
+        assert committed(store, "a") == [b"new"] * 9
 
 
 @pytest.mark.parametrize("moment", ["gathered", "gathered again", "written", "durable", "left to opening"])
