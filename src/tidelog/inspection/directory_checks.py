@@ -21,13 +21,15 @@ from tidelog.disk.names import (
     is_rebuilt_file,
     parse_segment_file,
 )
-from tidelog.inspection.finding import NOTHING, RECOVERY, REPAIR, Finding
+from tidelog.inspection.finding import NOTHING, RECOVERY, Finding
 
 MAX_OFFSET = (1 << 63) - 1
 QUORUM_STATE = "quorum-state"
 """Of the metadata log of KRaft, whose directory also has snapshots named `….checkpoint`."""
 KRAFT_SNAPSHOT = ".checkpoint"
 
+ORPHAN_INDEX = "orphan-index"
+_MOVE = "moving it elsewhere"
 _STAGES = {
     CLEANED: ("leftover-cleaned", "a segment whose rewriting was not finished", "opening removes it"),
     SWAP: ("leftover-swap", "a rewritten segment on its way in", "opening finishes or undoes it"),
@@ -45,6 +47,8 @@ class PartitionFiles:
     snapshots: list[int] = field(default_factory=list)
     others: set[str] = field(default_factory=set)
     """The leader epochs and the topic's id."""
+    logs: dict[int, Seen] = field(default_factory=dict)
+    """The `.log` of each segment, as it was listed."""
 
 
 def sort_out(directory: str, names: Iterable[Seen], files: PartitionFiles) -> Iterator[Finding]:
@@ -62,9 +66,9 @@ def sort_out(directory: str, names: Iterable[Seen], files: PartitionFiles) -> It
             yield Finding("warning", "not-a-file", path, "neither a file nor a directory", "removing it")
             continue
         if parsed is not None and parsed.base_offset > MAX_OFFSET:
-            yield Finding(
-                "error", "segment-name", path, "a segment file named by an offset that cannot be", REPAIR, expected=f"up to {MAX_OFFSET}"
-            )
+            what = "a segment file named by an offset that cannot be"
+            expected = f"up to {MAX_OFFSET}"
+            yield Finding("error", "segment-name", path, what, _MOVE, expected=expected, found=parsed.base_offset)
         elif parsed is not None and parsed.stage:
             code, what, mend = _STAGES[parsed.stage]
             yield Finding("note", code, path, what, mend)
@@ -72,6 +76,8 @@ def sort_out(directory: str, names: Iterable[Seen], files: PartitionFiles) -> It
             files.snapshots.append(parsed.base_offset)
         elif parsed is not None:
             kinds.setdefault(parsed.base_offset, set()).add(parsed.kind)
+            if parsed.kind == LOG:
+                files.logs[parsed.base_offset] = seen
         elif name in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA):
             files.others.add(name)
         else:
@@ -90,7 +96,7 @@ def sort_out(directory: str, names: Iterable[Seen], files: PartitionFiles) -> It
 def _other(path: str, name: str) -> Finding | None:
     if is_foreign_segment_file(name):
         what = "a file that is named like a segment's but by no offset of 20 digits: a broker does not start on it"
-        return Finding("error", "segment-name", path, what, "moving it elsewhere")
+        return Finding("error", "segment-name", path, what, _MOVE)
     if is_rebuilt_file(name):
         return Finding("note", "leftover-rebuilt", path, "an index that was not finished", "opening removes it")
     if name.endswith(TEMPORARY_SUFFIX):
@@ -107,7 +113,7 @@ def _other(path: str, name: str) -> Finding | None:
 def _orphans(directory: str, base_offset: int, kinds: set[str]) -> Iterator[Finding]:
     for kind in sorted(kinds & {INDEX, TIME_INDEX, TXN_INDEX}):
         what = "an index without its .log: that was deleted, or lost"
-        yield Finding("warning", "orphan-index", f"{directory}/{base_offset:020d}{kind}", what, "opening removes it", offset=base_offset)
+        yield Finding("warning", ORPHAN_INDEX, f"{directory}/{base_offset:020d}{kind}", what, "opening removes it", offset=base_offset)
 
 
 def _stray_snapshots(files: PartitionFiles) -> Iterator[Finding]:

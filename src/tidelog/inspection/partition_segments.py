@@ -6,20 +6,26 @@ from tidelog.disk.disk import OS, Disk
 from tidelog.disk.file_pool import SHARED, FilePool
 from tidelog.disk.names import INDEX, LOG, TIME_INDEX, TXN_INDEX, parse_partition, parse_segment_file
 from tidelog.errors import NO_DIRECTORY, LogNotFoundError, UnknownTopicError
+from tidelog.inspection.directory_checks import MAX_OFFSET
 from tidelog.log.segment import Segment
 
 
 def segments_in(directory: str, disk: Disk = OS) -> list[Segment]:
-    """By base offset; nothing of a directory that is not there."""
-    pool = SHARED if disk is OS else FilePool(disk)
-    sizes: dict[int, dict[str, int]] = {}
+    """By base offset; nothing of a directory that is not there, or that cannot be listed: its verifying tells that."""
     try:
-        for entry in disk.entries(directory):
-            parsed = parse_segment_file(entry.name) if entry.name.isascii() else None
-            if parsed is not None and not parsed.stage:
-                sizes.setdefault(parsed.base_offset, {})[parsed.kind] = entry.size_bytes
+        return listed_segments(directory, disk)
     except OSError:
         return []
+
+
+def listed_segments(directory: str, disk: Disk = OS) -> list[Segment]:
+    """By base offset. Raises what the system refuses."""
+    pool = SHARED if disk is OS else FilePool(disk)
+    sizes: dict[int, dict[str, int]] = {}
+    for entry in disk.entries(directory):
+        parsed = parse_segment_file(entry.name) if entry.name.isascii() and not entry.is_directory else None
+        if parsed is not None and not parsed.stage and parsed.base_offset <= MAX_OFFSET:
+            sizes.setdefault(parsed.base_offset, {})[parsed.kind] = entry.size_bytes
     return [
         Segment(
             pool,

@@ -26,13 +26,14 @@ from tidelog.disk.names import (
     segment_file,
 )
 from tidelog.errors import LogNotFoundError
-from tidelog.inspection.partition_segments import segments_in
+from tidelog.inspection.partition_segments import listed_segments
 from tidelog.inspection.reindex_scan import Scans, SegmentIndexed, check_settled, check_sound, indexed
 from tidelog.inspection.repair_state import LogReplay
 from tidelog.inspection.side_file_checks import load_checkpoint
 from tidelog.log.producer_state import ProducerState
 from tidelog.log.recovery import ScannedSegment
 from tidelog.log.segment import Segment
+from tidelog.log.storage_errors import typed_refusals
 
 PRODUCER_EXPIRATION_MS = 86_400_000
 _log = logging.getLogger("tidelog")
@@ -98,12 +99,13 @@ def reindex(
     if partition is None or not disk.exists(path):
         raise LogNotFoundError("not a partition directory", path=path, expected="topic-partition, as in emails-0")
     facts = reindex_facts(path, (config or LogConfig()).index_interval_bytes, now_ms, producer_expiration_ms, disk)
-    home = None if dry_run else LogDirectory.claim(root or ".", partition, disk=disk)
-    try:
-        return _reindex(facts, disk, dry_run=dry_run)
-    finally:
-        if home is not None:
-            home.abandon(partition)  # its batches are as they were, and so is whether it was closed in order
+    with typed_refusals(path, "building indexes anew failed"):
+        home = None if dry_run else LogDirectory.claim(root or ".", partition, disk=disk)
+        try:
+            return _reindex(facts, disk, dry_run=dry_run)
+        finally:
+            if home is not None:
+                home.abandon(partition)  # its batches are as they were, and so is whether it was closed in order
 
 
 def reindex_facts(directory: str, index_interval_bytes: int, now_ms: int, producer_expiration_ms: int, disk: Disk) -> ReindexFacts:
@@ -117,7 +119,7 @@ def reindex_facts(directory: str, index_interval_bytes: int, now_ms: int, produc
 
 def _reindex(facts: ReindexFacts, disk: Disk, *, dry_run: bool) -> ReindexReport:
     check_settled(disk, facts.directory)
-    segments = segments_in(facts.directory, disk)
+    segments = listed_segments(facts.directory, disk)
     outlines: list[SegmentIndexed] = []
     scans = Scans(facts.index_interval_bytes)
     rebuilt: list[tuple[str, str]] = []

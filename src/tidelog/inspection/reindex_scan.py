@@ -41,7 +41,7 @@ def scan_for_index(segment: Segment, index_interval_bytes: int, space: ScanSpace
 
 def indexed(scanned: ScannedSegment) -> SegmentIndexed:
     """What is left of a scan when its entries were taken."""
-    error = None if scanned.error is None else str(scanned.error)
+    error = None if scanned.error is None else scanned.error.what  # where it is, is said by who tells it
     if scanned.has_overflow:
         error = "offsets too far from the base of the segment: opening the log splits it"
     return SegmentIndexed(scanned.base_offset, scanned.size_bytes, scanned.valid_bytes, scanned.next_offset, scanned.producers, error)

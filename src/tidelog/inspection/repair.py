@@ -17,7 +17,7 @@ from typing import Any
 from tidelog.config import LogConfig
 from tidelog.disk.disk import OS, Disk
 from tidelog.disk.names import LOG
-from tidelog.errors import TidelogError
+from tidelog.errors import RepairError, TidelogError
 from tidelog.inspection.recovery_point_checks import RecoveryPoint, lost_words, torn_offset_at
 from tidelog.inspection.repair_apply import carry_out
 from tidelog.inspection.repair_examine import Examination, examine
@@ -49,6 +49,10 @@ def plan_repair(
     except OSError as error:
         if isinstance(error, TidelogError):
             raise
+        if isinstance(error, FileNotFoundError):
+            raise RepairError(
+                "the directory has changed while it was looked at", path=path, hint="somebody has it open: plan again"
+            ) from error
         raise storage_error(error, path, "looking at the directory failed") from error
 
 
@@ -70,7 +74,7 @@ def _lost(disk: Disk, examined: Examination) -> Iterator[Unrepaired]:
         return  # damage, which is told, leaves it open
     path = (examined.files.path_of(bases[-1], LOG) or directory) if bases else directory
     cut = next((action for action in examined.actions if isinstance(action, CutSegment)), None)
-    torn_offset = None if cut is None else torn_offset_at(disk, f"{directory}/{cut.files[0]}", cut.position)
+    torn_offset = None if cut is None else torn_offset_at(disk, path, cut.position)
     known = RecoveryPoint.load(disk, directory)
     if known.is_lost(end_offset, torn_offset):
         position = None if cut is None else cut.position

@@ -99,7 +99,7 @@ class Examination(SideFiles):
     def _check_names(self) -> None:
         directory = self.files.directory
         for name in self.files.foreign:
-            self._leave_alone(f"{directory}/{name}", None, "named like a segment's, but not by 20 digits", "move it elsewhere")
+            self._leave_alone(f"{directory}/{name}", None, "named like a segment's, but by no offset of 20 digits", "move it elsewhere")
         try:
             read_metadata(self.disk, directory)
         except CorruptFileError as error:

@@ -23,6 +23,7 @@ from tidelog.disk.names import (
     segment_file,
 )
 from tidelog.errors import LogNotFoundError, StorageError
+from tidelog.inspection.directory_checks import MAX_OFFSET
 
 
 class Leftover(NamedTuple):
@@ -95,9 +96,9 @@ def look_at(disk: Disk, directory: str, end_of: Callable[[str, int], int]) -> Pa
         parsed = parse_segment_file(entry.name)
         if entry.is_directory:
             continue
-        if parsed is not None:
+        if parsed is not None and parsed.base_offset <= MAX_OFFSET:
             staged[parsed.stage].append((parsed, entry))
-        elif is_foreign_segment_file(entry.name):
+        elif parsed is not None or is_foreign_segment_file(entry.name):
             files.foreign.append(entry.name)
         elif is_rebuilt_file(entry.name) or entry.name.endswith(TEMPORARY_SUFFIX):
             files.undone.append(Leftover(entry.name, entry.size_bytes, "a file that was not finished"))

@@ -6,6 +6,8 @@ Whoever repairs hands in `replace`, which gets the content of a file the moment 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from tidelog.disk.checkpoints import format_epochs
 from tidelog.disk.disk import Disk
 from tidelog.disk.names import INDEX, LEADER_EPOCH_CHECKPOINT, SNAPSHOT, TIME_INDEX, TXN_INDEX, segment_file
@@ -43,8 +45,12 @@ class SideFiles:
     """Where the log ends; None if damage leaves that open."""
     starts: list[tuple[int, int]] = field(default_factory=list)
     """Leader epochs in the order met, with the offset at which each begins."""
-    is_compacted: bool = False
-    """Whether a batch has fewer records than offsets: then the batches do not tell everything."""
+    has_gaps: bool = False
+    """Whether an offset was found to be missing, as compaction leaves it: then the batches do not tell everything."""
+    next_offset: int | None = None
+    """Behind the batches that were looked through for gaps."""
+    unsearched: list[tuple[Segment, int]] = field(default_factory=list)
+    """Segments that were not yet, and where the last batch of each ends."""
 
     def _read(self, base_offset: int, kind: str) -> bytes | None:
         path = self.files.path_of(base_offset, kind)
@@ -66,19 +72,31 @@ class SideFiles:
     def check_txn_index(self, segment: Segment, scanned: ScannedSegment, replay: LogReplay, *, is_first_known: bool) -> None:
         """The transaction index of a segment."""
         base_offset = segment.base_offset
+        self.unsearched.append((segment, scanned.valid_bytes))
         content = self._read(base_offset, TXN_INDEX)
         aborted = replay.aborted[base_offset]
         if not content and not aborted:
             return
-        if not self.is_compacted:
-            for _, headers in batches_of(segment, scanned.valid_bytes):
-                self.is_compacted |= bool((headers.count < headers.last_offset - headers.base_offset + 1)[headers.magic == 2].any())
-        is_certain = is_first_known and not self.is_compacted
+        is_certain = is_first_known and not self.has_gaps
         fault, right = txn_index_fault(content, Expected(aborted, base_offset, scanned.next_offset, is_certain), scanned.producers)
+        if fault and is_certain and self._search_gaps():
+            fault, right = txn_index_fault(content, Expected(aborted, base_offset, scanned.next_offset, False), scanned.producers)
         if fault:
             name = segment_file(base_offset, TXN_INDEX)
             self.actions.append(RebuildTxnIndex((name,), fault, len(content or b""), base_offset))
             self.replace(name, right)
+
+    def _search_gaps(self) -> bool:
+        """Whether an offset is missing so far. All headers are read once more, so it is asked only where it matters."""
+        while self.unsearched and not self.has_gaps:
+            segment, end = self.unsearched.pop(0)
+            self.next_offset = segment.base_offset if self.next_offset is None else self.next_offset
+            for _, headers in batches_of(segment, end):
+                behind = np.concatenate(([self.next_offset], headers.last_offset[:-1] + 1))
+                is_short = headers.count < headers.last_offset - headers.base_offset + 1
+                self.has_gaps |= bool(((headers.base_offset > behind) | is_short)[headers.magic == 2].any())
+                self.next_offset = int(headers.last_offset[-1]) + 1
+        return self.has_gaps
 
     def snapshot_fault(self, offset: int) -> str:
         """What is wrong with a producer snapshot by itself; nothing if it parses."""

@@ -59,7 +59,7 @@ def salvage(
     missing = missing_above(disk, new)
     claim_target(disk, source, new)
     try:
-        findings = [f"{source}/{name}: named like a segment's but not by 20 digits; left out" for name in files.foreign]
+        findings = [f"{source}/{name}: named like a segment's but by no offset of 20 digits; left out" for name in files.foreign]
         findings += [f"{source}/{left.name}: left out, {left.reason}" for left in (*files.undone, *files.replaced)]
         walked = _walk_all(disk, files, progress, findings)
         pieces = gather(

@@ -16,6 +16,8 @@ from tidelog.disk.names import CLEANED, LOG, OWN_SUFFIX, segment_file
 from tidelog.errors import TidelogError
 from tidelog.inspection.salvage_reader import SalvageReader
 from tidelog.inspection.salvage_scan import READ_BYTES, Run, WalkedSegment
+from tidelog.inspection.walk_parts import header_row, size_at
+from tidelog.log.batch_checksum import MAGIC_POSITION
 from tidelog.log.roll import MAX_RELATIVE_OFFSET
 from tidelog.record.headers import FIELDS, BatchHeaders, walk_block
 from tidelog.record.layout import HEADER, HEADER_SIZE
@@ -89,11 +91,12 @@ class Copier:
             if len(headers) > 1 and position + headers.end_position < run.end_position:
                 headers = headers[: len(headers) - 1]  # the epoch of the last one is judged by the one behind it
             if len(headers) == 0:
-                size = int.from_bytes(window[8:12], "big") + 12
-                if not HEADER_SIZE <= size <= run.end_position - position:
+                large = large_batch(window, run.end_position - position)
+                if large is None:
                     return  # it was sound a moment ago; the new segment is read again, and it will be told there
-                self._copy_one(reader, piece.walked, position, size, None)
-                position += size
+                for part in wanted_parts(large, piece):
+                    self._copy_one(reader, piece.walked, position, part.end_position, None)
+                position += large.end_position
                 continue
             self._mend_epochs(window, headers, piece.walked, position)
             for part in wanted_parts(headers, piece):
@@ -168,6 +171,12 @@ class Copier:
         self.disk.write(self._fd, [data], self._size)
         self.sizes[self._base_offset] += len(data)
         self.kept_bytes[walked.base_offset] = self.kept_bytes.get(walked.base_offset, 0) + len(data)
+
+
+def large_batch(window: bytes | bytearray, left: int) -> BatchHeaders | None:
+    """The header of a batch that begins with the window and does not fit into it; None if it does not end within what is left."""
+    size = size_at(window)
+    return header_row(bytes(window[:HEADER_SIZE]), 0, size, window[MAGIC_POSITION]) if HEADER_SIZE <= size <= left else None
 
 
 def wanted_parts(headers: BatchHeaders, piece: Piece) -> Iterator[BatchHeaders]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tidelog.inspection.salvage_choice import Choice, holes_for
-from tidelog.inspection.salvage_copy import Piece, wanted_parts
+from tidelog.inspection.salvage_copy import Piece, large_batch, wanted_parts
 from tidelog.inspection.salvage_reader import SalvageReader, merge_ranges, overlaps
 from tidelog.inspection.salvage_report import LostRange
 from tidelog.inspection.salvage_scan import READ_BYTES, Run, WalkedSegment
@@ -71,10 +71,11 @@ def _use_copy(
 ) -> None:
     """A second copy fills what the later segments have lost. The rest of it is dropped if they have the same, kept as bad bytes if not."""
     holes = holes_for(copy, kept)
-    for first, last in holes:
+    whole = [(copy.first_offset, copy.last_offset)]
+    for first, last in holes if holes == whole else _filled(open_reader, segment, copy, holes):
         found.pieces.append(Piece(segment, copy, first, last))
     offsets = f"offsets {copy.first_offset} to {copy.last_offset}"
-    if holes == [(copy.first_offset, copy.last_offset)]:
+    if holes == whole:
         findings.append(f"{segment.path}: {offsets} belong to a later segment, which does not have them; taken from here")
         return
     own = set(fingerprints(open_reader, Piece(segment, copy, copy.first_offset, copy.last_offset)))
@@ -89,6 +90,22 @@ def _use_copy(
         findings.append(f"{segment.path}: {offsets} are in a later segment too, with the same bytes; one copy is kept")
 
 
+def _filled(
+    open_reader: Callable[[WalkedSegment], SalvageReader], segment: WalkedSegment, copy: Run, holes: list[tuple[int, int]]
+) -> Iterator[tuple[int, int]]:
+    """What of the holes a copy really fills: one of its batches may reach beyond a hole, and goes nowhere then."""
+    for hole in holes:
+        stretch: tuple[int, int] | None = None
+        for base_offset, last_offset, *_ in fingerprints(open_reader, Piece(segment, copy, *hole)):
+            first = base_offset if base_offset >= 0 else last_offset
+            if stretch is not None and first != stretch[1] + 1:
+                yield stretch
+                stretch = None
+            stretch = (first if stretch is None else stretch[0], last_offset)
+        if stretch is not None:
+            yield stretch
+
+
 def fingerprints(open_reader: Callable[[WalkedSegment], SalvageReader], piece: Piece) -> Iterator[Fingerprint]:
     """First offset, last offset, CRC and size of every batch of a piece."""
     reader = open_reader(piece.walked)
@@ -96,11 +113,13 @@ def fingerprints(open_reader: Callable[[WalkedSegment], SalvageReader], piece: P
     try:
         position = piece.run.position
         while position < piece.run.end_position:
-            window = memoryview(reader.read(position, min(READ_BYTES, piece.run.end_position - position)))
-            headers, _ = walk_block(window, 0, len(window), flat)
+            window = reader.read(position, min(READ_BYTES, piece.run.end_position - position))
+            headers, _ = walk_block(memoryview(window), 0, len(window), flat)
             if len(headers) == 0:
-                yield (piece.run.first_offset, piece.run.last_offset, -1, piece.run.size_bytes)
-                return
+                large = large_batch(window, piece.run.end_position - position)
+                if large is None:
+                    return
+                headers = large
             for part in wanted_parts(headers, piece):
                 columns = (part.base_offset, part.last_offset, part.crc, part.size_bytes)
                 yield from zip(*(column.tolist() for column in columns), strict=True)
@@ -154,7 +173,7 @@ class _BadBytes:
         """In the segment of both, at the end of one, at the beginning of the other, in between. No `behind`: up to the last segment."""
         first = 0 if before is None else self._places[before.walked.base_offset]
         last = len(self._bad) - 2 if behind is None else self._places[behind.walked.base_offset]
-        for place in range(first, last + 1):
+        for place in range(first, max(first, last) + 1):  # a second copy may come from an earlier segment than what is before it
             start = before.run.end_position if before is not None and place == first else 0
             end = behind.run.position if behind is not None and place == last else 1 << 62
             if overlaps(self._bad[place], start, end):

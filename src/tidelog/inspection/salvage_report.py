@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
+from tidelog.plurals import counted
+
 
 class LostRange(NamedTuple):
     """Offsets that are not in the new log."""
@@ -80,10 +82,9 @@ class SalvageReport:
         }
 
     def __str__(self) -> str:
-        lines = [
-            f"salvaged {self.source} to {self.target}: offsets {self.log_start_offset} to {self.log_end_offset - 1}, "
-            f"{self.batch_count} batches, {self.record_count} records, {self.kept_bytes} bytes kept, {self.dropped_bytes} not"
-        ]
+        offsets = f"offsets {self.log_start_offset} to {self.log_end_offset - 1}"
+        kept = f"{counted(self.batch_count, 'batch', 'batches')}, {counted(self.record_count, 'record')}, {self.kept_bytes} bytes kept"
+        lines = [f"salvaged {self.source} to {self.target}: {offsets}, {kept}, {self.dropped_bytes} not"]
         lines += [f"lost: {lost}" for lost in self.lost]
         lines += [f"not there: {gap}" for gap in self.gaps]
         for found in self.open_transactions:

@@ -226,7 +226,8 @@ class SegmentChecks:
 
     def _missing_indexes(self) -> Iterator[Finding]:
         for kind, name, checks in ((INDEX, "offset", self._index), (TIME_INDEX, "time", self._time_index)):
-            if checks is None and kind not in self.log.files.segments[self.base_offset]:
+            is_there = kind in self.log.files.segments[self.base_offset] or self.disk.exists(self._file(kind))  # it may have come meanwhile
+            if checks is None and not is_there:
                 yield Finding("warning", "index-missing", self._file(kind), f"a segment with batches has no {name} index", REINDEX)
 
     def _check_txn_index(self) -> Iterator[Finding]:

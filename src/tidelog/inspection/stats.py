@@ -13,12 +13,13 @@ from tidelog.disk.names import parse_partition
 from tidelog.errors import LogNotFoundError
 from tidelog.inspection.distinct_keys import no_keys
 from tidelog.inspection.header_walk import HeaderWalk
-from tidelog.inspection.partition_segments import segments_in
+from tidelog.inspection.partition_segments import listed_segments
 from tidelog.inspection.segment_stats import SegmentStats
 from tidelog.inspection.segment_walk import SegmentWalk
 from tidelog.inspection.stats_counting import Counting, Watcher
 from tidelog.inspection.walk_parts import Stretch
 from tidelog.log.segment_piece import SegmentPiece
+from tidelog.log.storage_errors import typed_refusals
 
 
 def stats(directory: str | PathLike[str], *, records: bool = False, disk: Disk = OS) -> list[SegmentStats]:
@@ -26,13 +27,14 @@ def stats(directory: str | PathLike[str], *, records: bool = False, disk: Disk =
     path = fspath(directory).rstrip("/")
     if parse_partition(path.rpartition("/")[2]) is None or not disk.exists(path):
         raise LogNotFoundError("not a partition directory", path=path, expected="topic-partition, as in emails-0")
-    whole = (SegmentPiece(path, segment.base_offset, segment.size_bytes, 0, segment.size_bytes) for segment in segments_in(path, disk))
     found = []
-    for piece in whole:
-        try:
-            found.append(piece_stats(piece, records=records, disk=disk))
-        except FileNotFoundError:
-            continue  # its owner has removed it meanwhile
+    with typed_refusals(path, "reading failed"):
+        for segment in listed_segments(path, disk):
+            piece = SegmentPiece(path, segment.base_offset, segment.size_bytes, 0, segment.size_bytes)
+            try:
+                found.append(piece_stats(piece, records=records, disk=disk))
+            except FileNotFoundError:
+                continue  # its owner has removed it meanwhile
     return found
 
 

@@ -26,7 +26,7 @@ from tidelog.disk.names import (
 )
 from tidelog.disk.published_end import PUBLISHED_END
 from tidelog.errors import NO_DIRECTORY, LogNotFoundError, TidelogError
-from tidelog.inspection.directory_checks import MAX_OFFSET, PartitionFiles, sort_out
+from tidelog.inspection.directory_checks import MAX_OFFSET, ORPHAN_INDEX, PartitionFiles, sort_out
 from tidelog.inspection.finding import Finding, limited
 from tidelog.inspection.flushed_end_checks import load_flushed_end
 from tidelog.inspection.partition_checks import PartitionChecks, Progress, only_about
@@ -35,6 +35,8 @@ from tidelog.inspection.recovery_point_checks import LogEnd, check_recovery_poin
 from tidelog.inspection.side_file_checks import check_metadata, load_epochs, load_snapshot, read_side_file, unreadable
 
 Level = Literal["headers", "everything", "records"]
+_RENAMES_S = 0.01
+"""More than the few renames of a segment's files take."""
 
 
 def verify(
@@ -76,18 +78,24 @@ class PartitionVerify:
         self.proven = proven or {}
         self.first_base: int | None = None
         self.end_offset = 0
+        """The last one that there can be where some of the log could not be read: then nothing is known to lie behind its end."""
+        self._is_listed = True
+        self._has_waited = False
 
     def run(self) -> Iterator[Finding]:
         """All findings."""
         files = PartitionFiles(self.directory)
         before = look_up(self.disk, self.directory)
         yield from limited(self._list(files), by_file=False)
+        if not self._is_listed:
+            self.end_offset = MAX_OFFSET
+            return
         checks = PartitionChecks(self.disk, files, self.level, self.now_ms, self.progress, proven=self.proven)
         yield from checks.run()
-        self.first_base, self.end_offset = checks.first_base, checks.end_offset
+        self.first_base, self.end_offset = checks.first_base, checks.end_offset if checks.is_end_known else MAX_OFFSET
         if checks.vanished:
             yield from self._look_again(files, checks.vanished)
-        elif not checks.is_unread:
+        elif checks.is_end_known:
             last = checks.last
             end = LogEnd(self.directory, None, 0, None)
             if last is not None:
@@ -96,11 +104,21 @@ class PartitionVerify:
 
     def _list(self, files: PartitionFiles) -> Iterator[Finding]:
         try:
-            yield from sort_out(self.directory, self.disk.look(self.directory), files)
+            for finding in sort_out(self.directory, self.disk.look(self.directory), files):
+                if finding.code != ORPHAN_INDEX or self._is_still_orphan(finding):
+                    yield finding
         except (FileNotFoundError, NotADirectoryError) as error:
             raise LogNotFoundError("no such directory", path=self.directory, hint=NO_DIRECTORY) from error
         except OSError as error:
+            self._is_listed = False
             yield unreadable(error, self.directory)
+
+    def _is_still_orphan(self, finding: Finding) -> bool:
+        """Whether an index has no `.log` for good. Who replaces or deletes a segment renames its files one by one, the `.log` first."""
+        if not self._has_waited:
+            time.sleep(_RENAMES_S)
+            self._has_waited = True
+        return self.disk.exists(finding.path) and not self.disk.exists(f"{self.directory}/{segment_file(finding.offset or 0, LOG)}")
 
     def _look_again(self, files: PartitionFiles, base_offsets: list[int]) -> Iterator[Finding]:
         """Segments were gone when it came to them. Most were deleted meanwhile; compaction may have put new ones into their place."""

@@ -78,6 +78,8 @@ class RootVerify:
         self.partition_names: list[str] = []
         """Directories of partitions, also of those that are on their way out; known after `begin`."""
         self._ends: dict[TopicPartition, tuple[int | None, int]] = {}
+        self._before: dict[str, dict[TopicPartition, int]] = {}
+        """The checkpoints as they were before the logs were walked, by file: their owner goes on."""
 
     def begin(self) -> Iterator[Finding]:
         """Names, and the files that say something about the directory."""
@@ -90,6 +92,7 @@ class RootVerify:
         if CLEAN_SHUTDOWN in names:
             yield from _check_clean_shutdown(self.disk, f"{self.path}/{CLEAN_SHUTDOWN}")
         self.partition_names = [*sorted(map(str, partitions)), *sorted(others)]
+        self._before = {name: load_checkpoint(self.disk, f"{self.path}/{name}")[0] for name in _CHECKPOINTS}
 
     def note_end(self, name: str, first_base: int | None, end_offset: int) -> None:
         """Where the log of a partition begins and ends."""
@@ -100,7 +103,7 @@ class RootVerify:
     def finish(self) -> Iterator[Finding]:
         """The checkpoints, held against where the logs end, and what a store says that there is."""
         for name in _CHECKPOINTS:
-            yield from limited(_check_checkpoint(self.disk, self.path, name, self._ends))
+            yield from limited(_check_checkpoint(self.disk, self.path, name, self._ends, self._before.get(name, {})))
         yield from self.missing()
 
     def missing(self, topics: Collection[str] | None = None) -> Iterator[Finding]:
@@ -143,8 +146,13 @@ def _other_file(path: str, name: str) -> Iterator[Finding]:
         yield Finding("note", "foreign-file", path, "a file that is none of a log directory", NOTHING)
 
 
-def _check_checkpoint(disk: Disk, root: str, name: str, ends: dict[TopicPartition, tuple[int | None, int]]) -> Iterator[Finding]:
-    """Offsets of partitions that are not there, or outside of their logs."""
+def _check_checkpoint(
+    disk: Disk, root: str, name: str, ends: dict[TopicPartition, tuple[int | None, int]], before: dict[TopicPartition, int]
+) -> Iterator[Finding]:
+    """Offsets of partitions that are not there, or outside of their logs.
+
+    What an owner has written down since the logs were walked is about longer logs; what he cut meanwhile, about others.
+    """
     path = f"{root}/{name}"
     offsets, findings = load_checkpoint(disk, path)
     yield from findings
@@ -155,7 +163,7 @@ def _check_checkpoint(disk: Disk, root: str, name: str, ends: dict[TopicPartitio
                 yield Finding("note", "checkpoint-partition", path, what, "a broker drops it when it writes the file")
             continue
         first_base, end = ends[partition]
-        if offset > end:
+        if offset > end and before.get(partition) == offset:
             what = f"the offset of {partition} lies behind the end of its log"
             if name == LOG_START_OFFSET_CHECKPOINT:
                 what += ": opening it throws all of its records away"

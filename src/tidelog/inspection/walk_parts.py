@@ -121,7 +121,7 @@ def header_row(header: bytes, position: int, size: int, magic: int) -> BatchHead
     return BatchHeaders(np.array(fields, np.int64), 1, 0, 1, position + size)
 
 
-def size_at(header: bytes) -> int:
+def size_at(header: bytes | bytearray) -> int:
     """What a batch says its size is; 0 if it does not."""
     if len(header) < LENGTH_POSITION + 4:
         return 0

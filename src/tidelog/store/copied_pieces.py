@@ -154,6 +154,9 @@ class _Copying:
         self.valid_end = chunk.file_position + chunk.headers.end_position
         selected = selection.of(chunk)
         self.is_over = selected.is_over
+        if self.is_over:
+            first_behind = int(np.argmax(chunk.headers.last_offset >= self.item.rules.end_offset))
+            self.valid_end = chunk.file_position + int(chunk.headers.position[first_behind])
         self.removed += selected.removed
         if selected.parts:
             view = memoryview(selected.parts[0] if len(selected.parts) == 1 else b"".join(selected.parts))

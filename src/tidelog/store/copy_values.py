@@ -37,7 +37,7 @@ class CopiedPiece:
     sizes: CleanedSizes
     """Of a piece that is not a whole segment only the batches."""
     valid_end: int
-    """As far as the source was read and is sound."""
+    """As far as the source was read and is sound; up to the first batch that reaches the end that was asked for, if one does."""
     first_offset: int
     """Of the first batch that was copied, or where it ends if that is not known from outside; -1 if none was."""
     next_offset: int

@@ -21,7 +21,7 @@ from tidelog.disk.names import LOG, cut_file, segment_file
 from tidelog.errors import DamagedLogError, TidelogError
 from tidelog.log.load_report import Cut
 from tidelog.log.segment_piece import SegmentPiece, pack
-from tidelog.store.batch_selection import SelectionRules
+from tidelog.store.batch_selection import NO_END, SelectionRules
 from tidelog.store.copied_logs import SettledLog, SettleItem, settle_logs
 from tidelog.store.copied_pieces import copy_pieces, join_pieces
 from tidelog.store.copy_plan import LogSource, SourceSegment
@@ -47,6 +47,8 @@ class CopiedLog:
     cuts: tuple[Cut, ...] = ()
     kept_aside: tuple[tuple[str, str], ...] = ()
     """Names of files with what was cut, and where they are."""
+    ends_at_damage: bool = False
+    """Not so where only second copies of offsets were cut."""
 
     @property
     def size_bytes(self) -> int:
@@ -66,6 +68,13 @@ class _Running:
     kept_aside: list[tuple[str, str]] = field(default_factory=list)
     gone: set[int] = field(default_factory=set)
     """Segments that lie behind damage."""
+    ends_at_damage: bool = False
+    next_bases: dict[int, int] = field(init=False)
+    """By base offset where the next segment begins that has something: nothing at or behind that is a segment's own."""
+
+    def __post_init__(self) -> None:
+        bases = [segment.base_offset for segment in self.source.segments if segment.size_bytes]
+        self.next_bases = dict(pairwise(bases))
 
     def kept_bases(self) -> list[int]:
         """What is empty goes, but for the first segment, with which the log begins, and a last one that alone tells where it ends."""
@@ -111,7 +120,8 @@ def _outcome(one: _Running) -> CopiedLog:
     pieces = [piece for base, own in one.copied.items() if base not in one.gone for piece in own]
     kept = [one.made[base] for base in one.kept_bases()]
     batches, records, removed = (sum(getattr(piece, name) for piece in pieces) for name in ("batches", "records", "removed"))
-    return CopiedLog(one.source, tuple(kept), one.settled, batches, records, removed, tuple(one.cuts), tuple(one.kept_aside))
+    cuts = tuple(one.cuts), tuple(one.kept_aside), one.ends_at_damage
+    return CopiedLog(one.source, tuple(kept), one.settled, batches, records, removed, *cuts)
 
 
 class _Stages:
@@ -153,7 +163,8 @@ class _Stages:
     def _copy(self, what: str, segments: list[tuple[_Running, SourceSegment]]) -> None:
         items = []
         for one, segment in segments:
-            rules = replace(self._rules, end_offset=one.source.end_offset)
+            end = min(one.source.end_offset, one.next_bases.get(segment.base_offset, NO_END))
+            rules = replace(self._rules, end_offset=end)
             one.copied.setdefault(segment.base_offset, [])
             for piece in segment.pieces:
                 stops = self._damage is not None or not piece.is_whole
@@ -168,32 +179,59 @@ class _Stages:
             self._by_number[item.log].copied[item.piece.base_offset].append(answer)
 
     def _judge(self, one: _Running) -> None:
-        """Find where the sound part of a log ends."""
+        """Find where the sound part of a log ends, and within it what segments have of the offsets of the next."""
         segments = one.source.segments
         for place, segment in enumerate(segments):
             copied = one.copied[segment.base_offset]
             pieces = segment.pieces if len(copied) == len(segment.pieces) else segment.as_one_piece()
-            stopped = next((made for made, piece in zip(copied, pieces, strict=True) if made.has_stopped(piece)), None)
-            if stopped is None:
-                continue
-            behind = [later for later in segments[place + 1 :] if later.size_bytes]
-            reason = stopped.damage or "the last batch is cut off"
-            path = f"{one.source.directory}/{segment_file(segment.base_offset, LOG, segment.stage)}"
-            if self._damage is None or (behind and self._damage == "refuse"):
-                lost = sum(later.size_bytes for later in behind)
-                raise DamagedLogError(
-                    f"damage with {len(behind)} segments and {lost} bytes behind it: {reason}" if behind else reason,
-                    path=path,
-                    position=stopped.valid_end,
-                    hint='damage="cut" keeps what is before it, and puts the rest aside; salvage keeps what is sound behind it too'
-                    if self._damage is not None
-                    else "nothing was made; verify says more, repair and salvage keep what is sound",
-                )
-            one.cuts.append(Cut(segment.base_offset, stopped.valid_end, segment.size_bytes - stopped.valid_end, reason, None))
-            for later in behind:
-                one.cuts.append(Cut(later.base_offset, 0, later.size_bytes, f"behind the damage in segment {segment.base_offset}", None))
-            one.gone.update(later.base_offset for later in segments[place + 1 :])
-            return
+            reaches_on = one.next_bases.get(segment.base_offset, NO_END) < one.source.end_offset
+            for made, piece in zip(copied, pieces, strict=True):
+                if made.has_stopped(piece):
+                    self._end_at_damage(one, place, made)
+                    return
+                if made.is_over and reaches_on:
+                    self._cut_second_copy(one, segment, made.valid_end)
+                    break
+
+    def _cut_second_copy(self, one: _Running, segment: SourceSegment, position: int) -> None:
+        """Leave out what a segment has of offsets of the next one.
+
+        A backup that was taken around a merge has what came of it, and beside it segments that went into it. Those have all of it.
+        """
+        next_base = one.next_bases[segment.base_offset]
+        if self._damage != "cut":
+            raise DamagedLogError(
+                "a segment reaches into the offsets of the next one, as in a backup that was taken while it was compacted",
+                path=_path(one, segment),
+                position=position,
+                expected=f"offsets below {next_base}",
+                found="a batch that ends at or above it",
+                hint='damage="cut" puts what is there twice aside; salvage makes one of both copies'
+                if self._damage is not None
+                else "nothing was made; salvage makes one of both copies",
+            )
+        reason = f"offsets that are those of segment {next_base}"
+        one.cuts.append(Cut(segment.base_offset, position, segment.size_bytes - position, reason, None))
+
+    def _end_at_damage(self, one: _Running, place: int, stopped: CopiedPiece) -> None:
+        segment, later = one.source.segments[place], one.source.segments[place + 1 :]
+        behind = [other for other in later if other.size_bytes]
+        reason = stopped.damage or "the last batch is cut off"
+        if self._damage is None or (behind and self._damage == "refuse"):
+            lost = sum(other.size_bytes for other in behind)
+            raise DamagedLogError(
+                f"damage with {len(behind)} segments and {lost} bytes behind it: {reason}" if behind else reason,
+                path=_path(one, segment),
+                position=stopped.valid_end,
+                hint='damage="cut" keeps what is before it, and puts the rest aside; salvage keeps what is sound behind it too'
+                if self._damage is not None
+                else "nothing was made; verify says more, repair and salvage keep what is sound",
+            )
+        one.cuts.append(Cut(segment.base_offset, stopped.valid_end, segment.size_bytes - stopped.valid_end, reason, None))
+        for other in behind:
+            one.cuts.append(Cut(other.base_offset, 0, other.size_bytes, f"behind the damage in segment {segment.base_offset}", None))
+        one.gone.update(other.base_offset for other in later)
+        one.ends_at_damage = True
 
     def _keep_aside(self) -> None:
         items = []
@@ -241,6 +279,10 @@ class _Stages:
         weights = [max(1, one.source.size_bytes // 64) for one in self._running]
         for item, answer in self._ask("follow producers", settle_logs, items, weights):
             self._by_number[item.log].settled = answer
+
+
+def _path(one: _Running, segment: SourceSegment) -> str:
+    return f"{one.source.directory}/{segment_file(segment.base_offset, LOG, segment.stage)}"
 
 
 def _is_astray(copied: Sequence[CopiedPiece], pieces: Sequence[SegmentPiece]) -> bool:

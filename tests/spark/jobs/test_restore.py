@@ -1,6 +1,7 @@
 """`jobs.restore`: a backup that may be torn becomes a store, up to a point in time; what is cut is what recovery cuts, and is kept."""
 
 import shutil
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,6 +113,53 @@ def test_damage_with_data_behind_it_is_refused_unless_it_is_to_be_cut(piece_byte
     before = rows_of(tmp_path / "store")[TIDE]
     assert rows_of(tmp_path / "restored")[TIDE] == [row for row in before if row[0] < one.to_offset]
     assert one.records == len([row for row in before if row[0] < one.to_offset])
+    assert findings(tmp_path / "restored") == []
+
+
+def backup_around_a_merge(tmp_path: Path) -> tuple[Path, list[int]]:
+    """All that a compacted topic had and has, and the base offsets of the segments that others went into."""
+    make_topic(tmp_path / "store", batches=400, keys=400)
+    backup = copied(tmp_path / "store", tmp_path / "backup")
+    with Store.open(tmp_path / "store", background=False) as store:
+        store.topic("tide").alter({"internal.segment.bytes": 50_000})  # of what is merged
+        store.compact("tide")
+    old, new = ([path.name for path in segments(place)] for place in (backup, tmp_path / "store"))
+    assert len(old) - len(new) > 1
+    for name in new:
+        shutil.copy(tmp_path / "store" / "tide-0" / name, backup / "tide-0" / name)
+    return backup, [int(Path(name).stem) for name, behind in pairwise(old) if name in new and behind not in new]
+
+
+@pytest.mark.parametrize("piece_bytes", [3000, 1 << 20])
+def test_segments_that_were_merged_meanwhile(piece_bytes: int, tmp_path: Path) -> None:
+    backup, merged = backup_around_a_merge(tmp_path)
+    with pytest.raises(
+        DamagedLogError, match=r"reaches into the offsets of the next one.*expected offsets below \d+, found a batch"
+    ) as told:
+        restore_here(backup, tmp_path / "restored", piece_bytes=piece_bytes)
+    assert "salvage" in str(told.value)
+    assert not (tmp_path / "restored").exists()
+    result = restore_here(backup, tmp_path / "restored", damage="cut", piece_bytes=piece_bytes)
+    (one,) = result.partitions
+    assert [cut.base_offset for cut in one.cuts] == merged
+    restored = tmp_path / "restored" / "tide-0"
+    for cut in one.cuts:
+        assert cut.reason.startswith("offsets that are those of segment")
+        kept = (restored / str(cut.kept_in)).read_bytes()
+        whole = (backup / "tide-0" / f"{cut.base_offset:020}.log").read_bytes()
+        assert (kept, len(kept)) == (whole[cut.position :], cut.size_bytes)
+    assert one.why == "all that is sound"
+    assert findings(tmp_path / "restored") == []
+    found, expected = rows_of(tmp_path / "restored")[TIDE], rows_of(tmp_path / "store")[TIDE]
+    assert set(expected) <= set(found)
+
+
+def test_offsets_of_the_next_segment_behind_the_point(tmp_path: Path) -> None:
+    """What is not asked for is no damage."""
+    backup, merged = backup_around_a_merge(tmp_path)
+    behind = min(int(path.stem) for path in segments(backup) if int(path.stem) > merged[0])
+    (one,) = restore_here(backup, tmp_path / "restored", until={"tide-0": behind}).partitions
+    assert (one.cuts, one.to_offset <= behind) == ((), True)
     assert findings(tmp_path / "restored") == []
 
 

@@ -3,19 +3,21 @@
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
 import pytest
 
+from tests.support.faulty_disk import FaultyDisk
 from tests.support.golden import GOLDEN
 from tests.support.job_topics import make_topic
 from tests.support.logs import TIME, a_batch
 from tidelog.config import LogConfig
 from tidelog.disk.disk import OS
-from tidelog.errors import DamagedLogError, LockedError
-from tidelog.inspection import reindex, reindex_scan, verify
+from tidelog.errors import DamagedLogError, LockedError, StorageError
+from tidelog.inspection import reindex, reindex_scan, stats, verify
 from tidelog.inspection.partition_segments import segments_in
 from tidelog.inspection.reindex import reindex_facts, replay_files
 from tidelog.inspection.reindex_scan import Scans, SegmentIndexed, indexed
@@ -133,10 +135,22 @@ def test_damage_inside_of_a_log_is_refused(tmp_path: Path) -> None:
     data = path.read_bytes()
     path.write_bytes(data[:80] + bytes([data[80] ^ 1]) + data[81:])
     before = built(directory)
-    with pytest.raises(DamagedLogError, match="nothing was changed"):
+    with pytest.raises(DamagedLogError, match="nothing was changed") as caught:
         reindex(directory, config=CONFIG)
+    assert str(caught.value).count(str(path)) == str(caught.value).count("at byte") == 1
     assert built(directory) == before
     path.write_bytes(data)
+
+
+@pytest.mark.parametrize("kind", ["list", "open", "read"])
+def test_what_the_system_refuses_is_typed(kind: str, tmp_path: Path) -> None:
+    make_topic(tmp_path / "store")
+    directory = tmp_path / "store" / "tide-0"
+    for ask in (reindex, partial(reindex, dry_run=True), stats, partial(stats, records=True)):
+        disk = FaultyDisk()
+        disk.fail(1, kind=kind, on={"list": "tide-0"}.get(kind, ".log"), until_healed=True)
+        with pytest.raises(StorageError, match="ordered by a test"):
+            ask(directory, disk=disk)
 
 
 def test_an_empty_log_has_no_snapshot(tmp_path: Path) -> None:

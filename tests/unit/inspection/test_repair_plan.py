@@ -1,15 +1,21 @@
 """A plan says what is broken and what would be done, and changes nothing. What is right is not in it."""
 
+import errno
 import json
 import shutil
 from pathlib import Path
 
 import pytest
 
+from tests.support.cleaning import COMPACTED, clean, fill, left_batches, open_compacted
+from tests.support.faulty_disk import FaultyDisk
 from tests.support.golden import GOLDEN
 from tests.support.golden_partitions import golden_cases, load_case
 from tests.support.logs import QuietDisk, a_batch, copy_home, numbered, open_log
+from tests.support.producers import aborted_on_disk, end_of_txn, in_txn
+from tidelog.config import LogConfig
 from tidelog.errors import LogNotFoundError, RepairError
+from tidelog.inspection import reindex, stats
 from tidelog.inspection.repair import RepairPlan, apply_repair, plan_repair
 from tidelog.inspection.repair_plan import (
     CutSegment,
@@ -22,6 +28,7 @@ from tidelog.inspection.repair_plan import (
     SetSegmentAside,
     SplitSegment,
 )
+from tidelog.inspection.salvage import salvage
 
 pytestmark = pytest.mark.leaves  # they are damaged, and planning changes nothing
 SMALL = {"internal.segment.bytes": 600, "index.interval.bytes": 100}
@@ -82,6 +89,27 @@ def test_a_log_with_transactions_of_ours(tmp_path: Path) -> None:
         for number in range(8):
             log.append(a_batch(producer_id=7, producer_epoch=0, base_sequence=number, is_transactional=True))
     assert planned(tmp_path / "tide-0", config=SMALL).is_empty
+
+
+@pytest.mark.parametrize("segment_bytes", [10_000, 200])
+def test_a_compacted_log_with_aborted_transactions(segment_bytes: int, tmp_path: Path) -> None:
+    """The data went at once; the marker stays, and the entry about it. The only gap lies between two batches, or two segments."""
+    with open_compacted(tmp_path, {"internal.segment.bytes": segment_bytes}) as log:
+        fill(log, "a=1")
+        log.append(in_txn(7, 0, 2))
+        log.append(end_of_txn(7, "abort"), origin="coordinator")
+        log.append(in_txn(7, 2))
+        log.append(end_of_txn(7, "commit"), origin="coordinator")
+        fill(log, "|", "b=1")
+        clean(log)
+        assert [txn[:3] for txn in aborted_on_disk(log)] == [(7, 1, 3)]
+        assert [batch.base_offset for batch in left_batches(log)] == [0, 3, 4, 5]
+    directory = tmp_path / "tide-0"
+    plan = planned(directory, config=COMPACTED)
+    assert plan.is_empty, plan
+    (index,) = directory.glob("*.txnindex")
+    index.write_bytes(index.read_bytes() * 2)
+    assert kinds(planned(directory, config=COMPACTED)) == [RebuildTxnIndex]
 
 
 @pytest.mark.parametrize(
@@ -248,6 +276,38 @@ def test_a_live_log_is_planned_for_without_disturbing_it(tmp_path: Path) -> None
         plan = plan_repair(home / "tide-0", config=SMALL)
         assert kinds(plan) == [RebuildIndex]  # preallocated
         log.append(numbered(1))
+
+
+def test_a_segment_named_by_an_offset_that_cannot_be(tmp_path: Path) -> None:
+    """It does not count, as for verify and for who opens the log, and repair says so."""
+    directory = a_log(tmp_path)
+    name = "99999999999999999999.log"
+    (directory / name).write_bytes(b"")
+    (left,) = planned(directory, config=SMALL).unrepaired
+    assert (Path(left.path).name, left.hint) == (name, "move it elsewhere")
+    report = salvage(directory, tmp_path / "new-0")
+    assert report.is_complete
+    assert [name in finding for finding in report.findings] == [True]
+    assert reindex(directory, config=LogConfig.of(SMALL)).segments == len(list(directory.glob("0*.log"))) == len(stats(directory))
+
+
+def test_a_torn_end_in_a_replacement_that_is_to_be_finished(tmp_path: Path) -> None:
+    directory = a_log(tmp_path, 3, {})
+    path = directory / f"{0:020d}.log"
+    path.write_bytes(path.read_bytes()[:-5])
+    path.rename(f"{path}.swap")
+    plan = planned(directory)
+    assert {FinishSwap, CutSegment} <= set(kinds(plan))
+    apply_repair(plan)
+    assert plan_repair(directory).is_empty
+
+
+def test_a_file_that_goes_while_it_is_planned(tmp_path: Path) -> None:
+    directory = a_log(tmp_path)
+    disk = FaultyDisk()
+    disk.fail(2, kind="open", on=".log", error=errno.ENOENT)
+    with pytest.raises(RepairError, match="plan again"):
+        plan_repair(directory, disk=disk)
 
 
 def test_no_directory(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tests.unit.inspection.test_repair_plan import SMALL, a_log, flip, state
 from tidelog.disk.file_pool import FilePool
 from tidelog.disk.partition_metadata import TopicId, read_metadata, write_metadata
 from tidelog.errors import LogNotFoundError, StorageError
+from tidelog.inspection import salvage_copy, salvage_pieces
 from tidelog.inspection.repair import plan_repair
 from tidelog.inspection.salvage import salvage
 from tidelog.inspection.salvage_report import SalvageReport
@@ -210,6 +211,23 @@ def test_a_second_copy_of_what_is_damaged(tmp_path: Path) -> None:
     assert numbers(target) == list(range(8))
     assert report.lost == ()
     assert len(list(target.glob("*.log"))) == 2
+
+
+@pytest.mark.parametrize("read_bytes", [1 << 20, 70])
+def test_a_second_copy_whose_batches_do_not_fit_what_is_damaged(read_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that reaches beyond the hole cannot fill it: then it is told that something is lost. Also where batches are large."""
+    for module in (salvage_copy, salvage_pieces):
+        monkeypatch.setattr(module, "READ_BYTES", read_bytes)
+    directory = tmp_path / "tide-0"
+    overlapping(directory, follower_batches(*((offset, 1) for offset in range(4, 10))))
+    (directory / f"{0:020d}.log").write_bytes(follower_batches((0, 4), (4, 3), (7, 1), (8, 1)))
+    for number in (2, 3, 4):
+        flip(directory / f"{4:020d}.log", number * len(numbered(0)) + 66)
+    report, target = to_new(directory, tmp_path)
+    with open_log(target.parent, disk=QuietDisk()) as log:
+        assert [record.offset for record in log.read()] == [0, 1, 2, 3, 4, 5, 7, 8, 9]
+    assert [lost[:2] for lost in report.lost] == [(6, 6)]
+    assert report.gaps == ()
 
 
 # Producers

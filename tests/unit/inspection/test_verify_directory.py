@@ -1,17 +1,21 @@
 """verify and what lies in a directory: leftovers, orphans, and the root of a log directory held against its partitions."""
 
+import errno
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.logs import a_batch
 from tests.support.verified import assert_verified, codes, notes, write_epochs, write_segment
-from tidelog.disk.disk import Disk
+from tidelog.disk.disk import Disk, Seen
+from tidelog.disk.published_end import PUBLISHED_END, FlushedEnd, format_flushed_end
 from tidelog.errors import LogNotFoundError
 from tidelog.inspection import Finding, verify, verify_log_directory
 from tidelog.log.log import Log
+from tidelog.log.producer_snapshot import format_snapshot
 
 
 def a_partition(directory: Path, count: int = 3) -> Path:
@@ -45,6 +49,7 @@ def test_names(tmp_path: Path, name: str) -> None:
     (a_partition(tmp_path) / name).write_bytes(b"")
     (finding,) = verify(tmp_path)
     assert (finding.severity, finding.code) == NAMES[name]
+    assert (finding.mend == "moving it elsewhere") == (finding.code == "segment-name")
     assert Path(finding.path).name == name
 
 
@@ -109,6 +114,34 @@ def test_offsets_behind_the_end(root: Path, name: str) -> None:
     content, severity, code = CHECKPOINTS[name]
     (root / name).write_text(content)
     assert found_in(root) == [(severity, code, name)]
+
+
+class RefusingDisk(Disk):
+    """Something may not be looked at."""
+
+    def __init__(self, refused: Path) -> None:
+        self.refused = str(refused)
+
+    def look(self, path: str) -> Iterator[Seen]:
+        self._check(path)
+        return super().look(path)
+
+    def open_plain(self, path: str) -> int:
+        self._check(path)
+        return super().open_plain(path)
+
+    def _check(self, path: str) -> None:
+        if path == self.refused:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+
+@pytest.mark.parametrize("name", ["emails-1", "emails-1/00000000000000000000.log"])
+def test_of_what_cannot_be_read_nothing_is_said_to_be_gone(root: Path, name: str) -> None:
+    (root / "emails-1" / "00000000000000000007.snapshot").write_bytes(format_snapshot([]))
+    write_epochs(root / "emails-1", (0, 0), (1, 7))
+    (root / "emails-1" / PUBLISHED_END).write_bytes(format_flushed_end(FlushedEnd(7, 0, 0, 0)))
+    found = [(one.code, one.path) for one in verify_log_directory(root, disk=RefusingDisk(root / name)) if one.severity != "note"]
+    assert found == [("file-unreadable", str(root / name))]
 
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
@@ -179,6 +212,66 @@ class VanishingDisk(Disk):
                 os.unlink(path)  # noqa: PTH108
             raise FileNotFoundError(path)
         return super().open_plain(path)
+
+
+class CompactingDisk(Disk):
+    """The first two segments become one between the listing and the reading."""
+
+    def open_plain(self, path: str) -> int:
+        first, second = (Path(path).with_name(f"{base:020d}.log") for base in (0, 3))
+        if path == str(first) and second.exists():
+            times = second.stat().st_atime_ns, second.stat().st_mtime_ns
+            first.write_bytes(first.read_bytes() + second.read_bytes())
+            os.utime(first, ns=times)
+            second.unlink()
+        return super().open_plain(path)
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_segments_that_become_one_meanwhile(tmp_path: Path, damaged: bool) -> None:
+    directory = tmp_path / "emails-0"
+    a_partition(directory)
+    write_segment(directory, 3, [a_batch(base_offset=offset, partition_leader_epoch=0) for offset in (3, 4)])
+    write_segment(directory, 5, [a_batch(base_offset=5, partition_leader_epoch=0)])
+    if damaged:
+        path = directory / f"{3:020d}.log"
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+    expected = [("batch-crc", 4)] if damaged else []
+    assert [(finding.code, finding.offset) for finding in verify(directory, disk=CompactingDisk())] == expected
+
+
+class HidingDisk(Disk):
+    """A name that was not there yet, or just not any more, when the directory was listed."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def look(self, path: str) -> Iterator[Seen]:
+        return (seen for seen in super().look(path) if seen.name != self.name)
+
+
+@pytest.mark.parametrize("name", [f"{0:020d}.index", f"{0:020d}.timeindex", f"{0:020d}.log", f"{3:020d}.log", "leader-epoch-checkpoint"])
+def test_names_that_come_meanwhile(tmp_path: Path, name: str) -> None:
+    """Whoever swaps a segment in, or rolls one, gives its files their names one by one; a file that is replaced may not be listed."""
+    directory = tmp_path / "emails-0"
+    a_partition(directory)
+    write_segment(directory, 3, [a_batch(base_offset=3, partition_leader_epoch=0)])
+    for base in (0, 3):
+        for kind in (".index", ".timeindex"):
+            assert (directory / f"{base:020d}{kind}").exists()
+    (directory / PUBLISHED_END).write_bytes(format_flushed_end(FlushedEnd(4, 3, 10, 0)))
+    assert [finding for finding in verify(directory, disk=HidingDisk(name)) if finding.severity != "note"] == []
+
+
+def test_checkpoints_that_are_written_meanwhile(root: Path) -> None:
+    """An owner goes on: what he has written down since is about a longer log."""
+
+    def write(_: int) -> None:
+        for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+            (root / name).write_text("0\n2\nemails 0 5\nemails 1 9\n")
+
+    assert list(verify_log_directory(root, progress=write)) == []
+    assert len(list(verify_log_directory(root))) > 2  # it is that now
 
 
 @pytest.mark.parametrize("keeps", [False, True])

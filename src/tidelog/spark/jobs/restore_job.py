@@ -23,6 +23,7 @@ from tidelog.disk.disk import OS
 from tidelog.disk.names import TopicPartition
 from tidelog.errors import TidelogError
 from tidelog.log.load_report import Cut
+from tidelog.plurals import counted
 from tidelog.record.kernel.clock import wall_clock
 from tidelog.spark.jobs.copy_job import choose_partitions, no_staging
 from tidelog.spark.jobs.details import details_frame
@@ -74,12 +75,12 @@ class PartitionRestored:
     def of(cls, log: CopiedLog) -> "PartitionRestored":
         """Of a log that was copied."""
         source, settled = log.source, log.settled
-        why = "where it is damaged" if log.cuts else source.why
+        why = "where it is damaged" if log.ends_at_damage else source.why
         facts = (log.records, log.batches, log.size_bytes, log.cuts, settled.open_transactions, source.notes)
         return cls(source.partition, source.log_start_offset, settled.next_offset, why, *facts)
 
     def __str__(self) -> str:
-        lines = [f"{self.partition}: offsets {self.from_offset} to {self.to_offset} ({self.why}), {self.records} records"]
+        lines = [f"{self.partition}: offsets {self.from_offset} to {self.to_offset} ({self.why}), {counted(self.records, 'record')}"]
         lines += [f"  {cut_text(cut)}" for cut in self.cuts]
         lines += [f"  the transaction of producer {producer} from offset {first} on is open" for producer, first in self.open_transactions]
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
