@@ -4,7 +4,7 @@ The job runs in the thread that asks, since Spark finds data sources in Python o
 some tasks of the job have ended and others are running, it kills the process that it is told. The job goes on, since Spark gives the tasks
 to somebody else. Spark has noted whether a task was lost: if none was, nothing was shown.
 
-The jobs of `tidelog.spark.jobs` name their groups themselves, a group for each stage: `StageKiller` looks at stages instead.
+The jobs of `tidelog.spark.jobs` have a group for each stage, unless the caller has one: `StageKiller` looks at stages instead.
 """
 
 import os

@@ -12,7 +12,7 @@ have the keys and others not; doing it again does the rest.
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from tidelog.compaction.parts_cleaning import RunTasks
 from tidelog.compaction.parts_commit import swap_in
 from tidelog.compaction.piece_rewriting import discard_units
 from tidelog.disk.file_pool import SHARED
-from tidelog.disk.names import LOG, TopicPartition, is_set_aside, parse_segment_file
+from tidelog.disk.names import LOG, TopicPartition, deleted_directory, is_set_aside, parse_partition, parse_segment_file
 from tidelog.errors import CorruptError, TidelogError
 from tidelog.log.log import Log
 from tidelog.log.log_reading import LogReading
@@ -70,9 +70,18 @@ class Forgetting:
     """One run. `logs` may be somebody else's, as long as they are only searched."""
 
     def __init__(
-        self, logs: Sequence[LogReading], keys: frozenset[bytes], tasks: RunTasks, piece_bytes: int, staging: str | None = None
+        self,
+        logs: Sequence[LogReading],
+        keys: frozenset[bytes],
+        tasks: RunTasks,
+        piece_bytes: int,
+        staging: str | None = None,
+        *,
+        roots: Sequence[str],
     ) -> None:
+        """`roots` are all directories of the store: a deleted topic may have had its partitions elsewhere, and more of them."""
         self._logs = logs
+        self._roots = roots
         self._staging = staging
         self._keys = keys
         self._tasks = tasks
@@ -116,7 +125,7 @@ class Forgetting:
                 parsed = parse_segment_file(entry.name)
                 if parsed is not None and parsed.kind == LOG and not parsed.stage and parsed.base_offset in cut:
                     pieces += [(path, piece) for piece in cut[parsed.base_offset]]
-            files |= _set_aside(log)
+        files |= self._set_aside()
         in_pieces = {path for path, _ in pieces}
         items = [TraceItem(path, piece.size_bytes, piece, self._keys) for path, piece in pieces if segments]
         items += [TraceItem(path, size, None, self._keys) for path, size in files.items() if path not in in_pieces and size]
@@ -124,6 +133,18 @@ class Forgetting:
         for item, traces in self._ask(what, look_for_keys, items, [item.size_bytes for item in items]):
             found[item.path] += traces
         return [FileTraces(path, size, found[path]) for path, size in files.items() if segments or path not in in_pieces]
+
+    def _set_aside(self) -> dict[str, int]:
+        """The files of directories that were partitions of the topics and wait to be removed, or are about to be: of deleted topics too."""
+        if not self._logs:
+            return {}
+        disk, topics = self._logs[0].segments[0].pool.disk, {log.partition.topic for log in self._logs}
+        directories = [f"{root}/{name}" for root in self._roots for name in sorted(disk.names(root)) if _was_of(name, topics)]
+        found: dict[str, int] = {}
+        for directory in directories:
+            with suppress(FileNotFoundError):  # its owner has removed it meanwhile
+                found |= {f"{directory}/{entry.name}": entry.size_bytes for entry in sorted(disk.entries(directory))}
+        return found
 
     def _rewritten(self) -> Iterator[tuple[tuple[int, int], tuple[str, CleanedSizes]]]:
         rules = SelectionRules(drops=KeyMatch(exact=self._keys))
@@ -178,11 +199,16 @@ class Forgetting:
             yield from zip(own, answers, strict=True)
 
 
-def _set_aside(log: LogReading) -> dict[str, int]:
-    """The files of directories that were the partition's and wait to be removed, or are about to be: of a deleted topic of its name."""
-    disk, (root, _, name) = log.segments[0].pool.disk, log.directory.rpartition("/")
-    directories = [f"{root}/{other}" for other in sorted(disk.names(root)) if other.startswith(f"{name}.") and is_set_aside(other)]
-    return {f"{directory}/{entry.name}": entry.size_bytes for directory in directories for entry in sorted(disk.entries(directory))}
+def _was_of(name: str, topics: set[str]) -> bool:
+    """Whether a directory was a partition of one of the topics; of a long name it may have only the beginning."""
+    before, _, tail = name.rpartition(".")
+    partition = parse_partition(before)
+    if partition is None or not is_set_aside(name):
+        return False
+    suffix, _, _ = tail.rpartition("-")
+    return partition.topic in topics or any(
+        name == deleted_directory(TopicPartition(topic, partition.partition), suffix) for topic in topics
+    )
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -18,7 +18,7 @@ from tests.support.keyed_topics import make_keyed
 from tests.support.logs import TIME
 from tidelog import Time
 from tidelog.cli.record_printer import json_line
-from tidelog.errors import CorruptBatchError, InvalidConfigError, MissingPackageError, StorageError
+from tidelog.errors import CorruptBatchError, InvalidConfigError, JobFailedError, MissingPackageError, StorageError, UnknownTopicError
 from tidelog.record import BatchSettings, NewBatch
 from tidelog.spark import jobs
 from tidelog.spark.jobs import export_plan
@@ -208,6 +208,8 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     ):
         with pytest.raises(InvalidConfigError, match=words):
             exported(tmp_path / "store", tmp_path / "out", "tide", **asked)
+    with pytest.raises(UnknownTopicError, match="no topic is named"):
+        exported(tmp_path / "store", tmp_path / "out", cast("Any", []))
     with pytest.raises(StorageError, match="the target lies in the data directory"):
         exported(tmp_path / "store", tmp_path / "store" / "out", "tide")
     monkeypatch.setattr(export_plan, "find_spec", lambda name: None)
@@ -248,6 +250,34 @@ from tidelog.spark.schema import COLUMNS
 options = ExportOptions.of("parquet", None, ("topic", "date"), None, "base64", "committed")
 print(run_export(LocalTasks("export"), sys.argv[1], "days", sys.argv[2], options).records)
 """
+
+
+@pytest.mark.parametrize(("form", "sign"), [("iceberg", "#"), ("iceberg", "?"), ("delta", "%20"), ("delta", "\\")])
+def test_a_path_that_a_format_takes_for_another_is_refused(tmp_path: Path, form: str, sign: str) -> None:
+    """The package of Iceberg wrote its notes to what comes before the sign."""
+    pytest.importorskip("deltalake" if form == "delta" else "pyiceberg.table")
+    make_topic(tmp_path / "store")
+    (tmp_path / "here" / f"a{sign}b").mkdir(parents=True)
+    with pytest.raises(InvalidConfigError, match=f"for {form}, a path without signs"):
+        exported(tmp_path / "store", tmp_path / "here" / f"a{sign}b" / "out", format=form)
+    assert [path.name for path in (tmp_path / "here").rglob("*")] == [f"a{sign}b"]
+    for name in ("a b", "ä", "100%", "a&b;c=[1]"):
+        (tmp_path / "here" / name).mkdir()
+        assert exported(tmp_path / "store", tmp_path / "here" / name / "out", format=form).records == 120
+
+
+@pytest.mark.leaves("timestamp-future")
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
+def test_a_time_that_a_table_cannot_hold(tmp_path: Path, form: str) -> None:
+    """As of a producer that gives microseconds for milliseconds. The packages raise errors of their own, not always the same."""
+    pytest.importorskip("deltalake" if form == "delta" else "pyiceberg.table")
+    with Store.open(tmp_path / "store", background=False, clock=lambda: TIME) as store:
+        topic = store.create_topic("days", config={"message.timestamp.after.max.ms": (1 << 63) - 1})
+        topic.append(b"v", timestamp_ms=TIME * 1000)
+    with pytest.raises(JobFailedError, match=f"making a table of {form} failed"):
+        exported(tmp_path / "store", tmp_path / "out", format=form)
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+    assert exported(tmp_path / "store", tmp_path / "out").records == 1
 
 
 def test_without_spark(tmp_path: Path) -> None:

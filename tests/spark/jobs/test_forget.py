@@ -22,7 +22,10 @@ from tidelog.log.log import Log
 from tidelog.record import BatchSettings, Compression, NewBatch
 from tidelog.spark import jobs
 from tidelog.spark.jobs import forget_job
+from tidelog.spark.jobs.forget_job import ForgetOptions, run_forget
 from tidelog.spark.jobs.local_tasks import LocalTasks
+from tidelog.spark.jobs.running import staged
+from tidelog.spark.jobs.task_errors import typed_error
 from tidelog.store.compacting_in_parts import PartSizes, compact_in_parts
 from tidelog.store.staging import Staging
 from tidelog.store.store import Store
@@ -297,3 +300,56 @@ def test_what_a_compaction_of_several_topics_has_left_goes_too(is_elsewhere: boo
     assert result.records > 0
     assert not Path(left.path).exists()
     assert findings(tmp_path / "store") == []
+
+
+def test_a_proof_that_is_cut_off_does_not_say_that_nothing_was_changed(tmp_path: Path) -> None:
+    """Of other jobs that is so when a stage fails."""
+    make_topic(tmp_path / "store", batches=60)
+
+    class NoProof(LocalTasks):
+        def run(self, what: str, function: Any, tasks: Any, *, here: bool = False) -> list[Any]:
+            if what.startswith("prove"):
+                raise typed_error(RuntimeError("Python worker exited unexpectedly (crashed)"), what)
+            return super().run(what, function, tasks, here=here)
+
+    before = rows_of(tmp_path / "store")
+    with (
+        Store.open(tmp_path / "store", background=False) as store,
+        staged(str(tmp_path / "store")) as made,
+        pytest.raises(JobFailedError, match="nothing is proven: run it again") as failure,
+    ):
+        run_forget(NoProof("forget", staging=made), store, ["tide"], frozenset(KEYS), ForgetOptions())
+    assert "nothing was changed" not in str(failure.value)
+    assert rows_of(tmp_path / "store") == without(before, KEYS) != before
+    result = forget_here(tmp_path / "store", KEYS)
+    assert (result.records, result.proof is not None) == (0, True)
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_of_no_topic_there_is_no_proof(dry_run: bool, tmp_path: Path) -> None:
+    """Elsewhere None are all topics, and a list may be empty by mistake: 0 occurrences in 0 files would read like an outcome."""
+    make_topic(tmp_path / "store", batches=3)
+    for topics in cast("Any", (None, [], ())):
+        with pytest.raises(UnknownTopicError, match="no topic is named"):
+            jobs.forget(cast("SparkSession", None), tmp_path / "store", topics, KEYS[0], dry_run=dry_run)
+
+
+@pytest.mark.parametrize("case", ["more partitions", "another directory", "a long name"])
+def test_what_a_deleted_topic_had_elsewhere_is_looked_through_too(case: str, tmp_path: Path) -> None:
+    """Not only what was the same partition in the same directory."""
+    homes = [tmp_path / "one", tmp_path / "two"]
+    name = "t" * 240 if case == "a long name" else "tide"
+    with Store.open(homes if case == "another directory" else homes[0], background=False) as store:
+        store.create_topic(name, 2 if case == "more partitions" else 1)
+        store.topic(name).append(b"v", key=KEYS[0], partition=1 if case == "more partitions" else 0)
+        store.delete_topic(name)
+        store.create_topic("between").append(b"v", key=b"k")
+        store.create_topic(name).append(b"v", key=b"other")
+        paths = store.paths
+    assert [path for home in homes for path in home.glob("*-delete")]
+    with (
+        Store.open(paths, background=False) as store,
+        staged(str(homes[0])) as made,
+        pytest.raises(JobFailedError, match="a deleted topic of that name"),
+    ):
+        run_forget(LocalTasks("forget", staging=made), store, [name], frozenset([KEYS[0]]), ForgetOptions())

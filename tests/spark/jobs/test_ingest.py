@@ -1,7 +1,9 @@
 """`jobs.ingest`: files and DataFrames become the records that a producer would have written, once."""
 
 import json
+import math
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -208,3 +210,44 @@ def test_what_is_refused(spark: "SparkSession", tmp_path: Path) -> None:
             jobs.ingest(spark, frame, tmp_path / "store", "tide", lock_timeout_s=0)
     assert records(tmp_path / "store", "tide") == []
     assert jobs.ingest(spark, frame, tmp_path / "store", "tide").records == 1
+
+
+def test_rows_are_not_worked_out_to_count_tasks(spark: "SparkSession", tmp_path: Path) -> None:
+    """Spark runs what comes before a shuffle to say how many partitions there are behind it: a dry run would, and any other twice."""
+    from pyspark.sql import functions as F  # noqa: N812 - as Spark's documentation has it
+
+    rows = spark.range(100).groupBy((F.col("id") % 7).cast("string").alias("key")).agg(F.sum("id").alias("value"))
+    tracker = spark.sparkContext.statusTracker()
+    before = [(name, spark.sparkContext.getLocalProperty(name)) for name in ("spark.jobGroup.id", "spark.job.description")]
+    spark.sparkContext.setJobGroup("a dry run", "a dry run")
+    try:
+        planned = jobs.ingest(spark, rows, tmp_path, "tide", dry_run=True)
+    finally:
+        for name, value in before:
+            spark.sparkContext.setLocalProperty(name, value)  # type: ignore[arg-type]
+    assert tracker.getJobIdsForGroup("a dry run") == []
+    assert planned.stages == (("write", -1),)
+    assert jobs.ingest(spark, rows, tmp_path, "tide").records == 7
+    assert jobs.ingest(spark, rows.coalesce(1).limit(0), tmp_path, "tide").records == 0
+    assert jobs.ingest(spark, spark.range(9, numPartitions=3).selectExpr("id value"), tmp_path, "tide", dry_run=True).stages[0][1] == 3
+
+
+def test_in_another_thread_than_the_sessions(spark: "SparkSession", tmp_path: Path) -> None:
+    """Where no session is active Spark finds no data source in Python."""
+    frame = spark.createDataFrame([("k", "v")], "key string, value string")
+    with ThreadPoolExecutor(1) as executor:
+        assert executor.submit(jobs.ingest, spark, frame, tmp_path, "tide").result().records == 1
+
+
+def test_what_spark_refuses_is_an_error_of_ours(spark: "SparkSession", tmp_path: Path) -> None:
+    frame = spark.createDataFrame([("k", "v")], "key string, value string")
+    for column in ("timestamp", "partition", "key"):
+        expression = "value +" if column == "key" else "array(1)"
+        with pytest.raises(JobFailedError, match=r"columns of the source: \[(DATATYPE_MISMATCH|PARSE_SYNTAX_ERROR)"):
+            jobs.ingest(spark, frame, tmp_path, "tide", **{column: expression})  # type: ignore[arg-type]
+    stream = spark.readStream.schema("value string").text(str(tmp_path))
+    with pytest.raises(InvalidConfigError, match="expected rows that are there, found a stream"):
+        jobs.ingest(spark, stream, tmp_path, "tide")
+    with pytest.raises(InvalidConfigError, match="transactionalId names the job"):
+        jobs.ingest(spark, frame, tmp_path, "tide", batch_id=5)
+    assert jobs.ingest(spark, frame, tmp_path, "tide", lock_timeout_s=math.inf).records == 1

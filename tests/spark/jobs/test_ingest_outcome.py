@@ -16,7 +16,7 @@ from tidelog.spark.commit_report import read_report, write_report
 from tidelog.spark.jobs import local_ingest
 from tidelog.spark.jobs.ingest_outcome import AppendedRange, Ingested, may_be_there, no_report
 from tidelog.spark.jobs.local_ingest import ingest_here
-from tidelog.spark.jobs.progress import progress_of
+from tidelog.spark.jobs.progress import bar, progress_of
 from tidelog.spark.jobs.task_errors import typed_error
 from tidelog.store.sink_commit import SinkCommitted, commit_staged
 from tidelog.store.store import Store
@@ -95,11 +95,13 @@ def test_a_run_that_fails_may_have_committed(text: str) -> None:
 
 
 def test_tasks_that_nobody_can_count_are_not_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """Spark Connect does not say how many there are."""
+    """Spark Connect does not say how many there are, and otherwise Spark would run a part of it to find out."""
     for tasks, told in ((-1, ""), (1, "1 task, "), (2, "2 tasks, ")):
         with progress_of("tidelog ingest into t", None, tasks, asked=True):
             pass
         assert capsys.readouterr().err.startswith(f"tidelog ingest into t: {told}0.")
+    assert bar("tidelog ingest into t", 3, -1) == "tidelog ingest into t 3"
+    assert bar("tidelog ingest into t", 3, 4).endswith("] 3/4")
     for tasks, told in ((-1, ""), (2, "; 2 tasks")):
         planned = Ingested("s", "t", True, (("value", "string"),), 0, (), (("write", tasks),), False)
         assert str(planned) == f"would be appended to s, topic t: value string{told}"

@@ -122,6 +122,14 @@ def test_what_is_torn_or_not_utf_8_is_refused_without_spark(tmp_path: Path) -> N
             here(file)
 
 
+def test_json_that_is_nested_too_deep_is_refused_without_spark(tmp_path: Path) -> None:
+    """By a reader that calls itself for each level, in whichever of its steps."""
+    for depth in (2000, 100_000):
+        (tmp_path / "deep.json").write_text('{"a": ' * depth + "1" + "}" * depth)
+        with pytest.raises(InvalidRecordTypeError, match="not the json that can be read here"):
+            list(read_rows([str(tmp_path / "deep.json")], "json"))
+
+
 def test_what_is_exported_is_read_again(spark: "SparkSession", tmp_path: Path) -> None:
     values = [b"plain", b'say "hi"', b"two\nlines", b"a\\", b'a\\"b', b"1,2", b"  "]
     with Store.open(tmp_path / "store", background=False) as store:

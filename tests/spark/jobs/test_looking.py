@@ -2,19 +2,21 @@
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from tests.support.job_topics import copied, files_of, make_topic
 from tests.support.logs import TIME
 from tests.unit.inspection.test_reindex import BUILT, built, recovered
-from tidelog.errors import LockedError, LogNotFoundError, UnknownTopicError
+from tidelog.errors import JobFailedError, LockedError, LogNotFoundError, UnknownTopicError
 from tidelog.inspection import stats as local_stats
 from tidelog.inspection import verify_log_directory
 from tidelog.spark import jobs
 from tidelog.spark.jobs import verify_job
+from tidelog.spark.jobs.keyed_plan import plan_keyed
 from tidelog.spark.jobs.local_tasks import LocalTasks
+from tidelog.spark.jobs.stats_job import run_stats
 from tidelog.store.store import Store
 
 if TYPE_CHECKING:
@@ -137,3 +139,59 @@ def test_what_is_missing_from_a_store_of_several_directories_has_its_row(tmp_pat
             result = jobs.verify(cast("SparkSession", None), home, topics, beside=[other])
             rows = [row[:4] for row in result.rows.rows if row[3] == "partition-missing"]
             assert rows == [("tide", int(gone.name.rpartition("-")[2]), "error", "partition-missing")]
+
+
+class Elsewhere(LocalTasks):
+    """Tasks run where the data directory is not, as on a machine that has not mounted it."""
+
+    def __init__(self, data: Path) -> None:
+        super().__init__("looking")
+        self._data = data
+
+    def run(self, what: str, function: Any, tasks: Any, *, here: bool = False) -> list[Any]:
+        away = self._data.rename(self._data.with_name("away"))
+        try:
+            return super().run(what, function, tasks, here=here)
+        finally:
+            away.rename(self._data)
+
+
+@pytest.mark.parametrize("piece_bytes", [None, 3000])
+def test_a_directory_that_executors_do_not_have_is_not_sound(
+    piece_bytes: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a task does not find counts as deleted meanwhile. Here it was not: nobody has looked at it."""
+    data = tmp_path / "data"
+    make_topic(data, partitions=2)
+    monkeypatch.setattr(verify_job, "SparkTasks", lambda *_, **__: Elsewhere(data))
+    with pytest.raises(JobFailedError, match="an executor does not find this directory") as failure:
+        jobs.verify(cast("SparkSession", None), data, piece_bytes=piece_bytes)
+    assert failure.value.path == str(data / "tide-0")
+    for records in (False, True):
+        with pytest.raises(JobFailedError, match="an executor does not find this directory"):
+            run_stats(Elsewhere(data), str(data), None, records=records, piece_bytes=piece_bytes)
+    with pytest.raises(JobFailedError, match="an executor does not find this directory"):
+        plan_keyed(Elsewhere(data), data, "tide", until={0: 5}, isolation="committed", piece_bytes=None, needs_past=True)
+
+
+def test_a_relative_path_is_that_of_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executors have another working directory."""
+    make_topic(tmp_path / "data", partitions=2)
+    (tmp_path / "executor").mkdir()
+
+    class WorkingElsewhere(LocalTasks):
+        def run(self, what: str, function: Any, tasks: Any, *, here: bool = False) -> list[Any]:
+            with monkeypatch.context() as there:
+                there.chdir(tmp_path / "executor")
+                return super().run(what, function, tasks, here=here)
+
+    monkeypatch.setattr(verify_job, "SparkTasks", lambda *_, **__: WorkingElsewhere("verify"))
+    monkeypatch.chdir(tmp_path)
+    log = min((tmp_path / "data" / "tide-1").glob("*.log"))
+    data = log.read_bytes()
+    log.write_bytes(data[:80] + bytes([data[80] ^ 1]) + data[81:])
+    for beside in ((), ["data"]):
+        result = jobs.verify(cast("SparkSession", None), "data", beside=beside, now_ms=NOW)
+        assert sorted(map(str, result.findings)) == sorted(map(str, verify_log_directory(tmp_path / "data", now_ms=NOW)))
+        assert not result.is_sound
+    log.write_bytes(data)

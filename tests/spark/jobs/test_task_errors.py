@@ -77,6 +77,10 @@ def test_errors_of_ours_stay_what_they_are() -> None:
 def test_without_such_a_line_spark_has_the_word() -> None:
     assert "ended unexpectedly" in str(typed_error(RuntimeError("x\nPython worker exited unexpectedly (crashed)"), "a stage"))
     assert str(typed_error(RuntimeError("first\nsecond"), "a stage")).startswith("a stage: first (")
+    java = (
+        "An error occurred while calling o7.save.\n: org.apache.spark.SparkClassNotFoundException: [DATA_SOURCE_NOT_FOUND] Failed\n\tat x"
+    )
+    assert str(typed_error(RuntimeError(java), "a stage")).startswith("a stage: org.apache.spark.SparkClassNotFoundException: [DATA_SOURCE")
     assert type(told("")) is JobFailedError  # the line of code with OSError in it is none of them
 
 

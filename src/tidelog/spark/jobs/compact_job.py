@@ -97,7 +97,8 @@ def compact(
 ) -> CompactResult:
     """Compact topics now, whatever their dirty ratio, on executors. Never past what may not be cleaned; see `Store.compact`.
 
-    `dry_run` takes no lock and reads no data: it gives the plans. `piece_bytes` is how large the pieces are into which segments are cut.
+    `dry_run` takes no lock and reads no data: it gives the plans, without what `roll` would add to them. `piece_bytes` is how large the
+    pieces are into which segments are cut.
     `staging` is a directory for what executors write before the commit, shared by all; without it, it is beside the data directory.
     """
     names = topic_names(topics)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.disk.disk import OS
 from tidelog.disk.names import TopicPartition
+from tidelog.plurals import counted
 from tidelog.record.kernel.clock import wall_clock
 from tidelog.spark.jobs.details import details_frame
 from tidelog.spark.jobs.local_tasks import Tasks
@@ -75,8 +76,10 @@ class PartitionCopied:
 
     def __str__(self) -> str:
         left_out = f", {self.records_left_out} left out" if self.records_left_out else ""
-        text = f"{self.partition}: offsets {self.start_offset} to {self.end_offset} ({self.why}), {self.records} records{left_out}"
-        return f"{text}, {self.bytes_written} bytes in {self.segments} segments"
+        text = (
+            f"{self.partition}: offsets {self.start_offset} to {self.end_offset} ({self.why}), {counted(self.records, 'record')}{left_out}"
+        )
+        return f"{text}, {self.bytes_written} bytes in {counted(self.segments, 'segment')}"
 
 
 @dataclass(frozen=True, slots=True)

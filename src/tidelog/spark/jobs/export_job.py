@@ -25,7 +25,7 @@ from tidelog.spark.jobs.export_work import ExportItem, write_task
 from tidelog.spark.jobs.local_tasks import Tasks
 from tidelog.spark.jobs.record_lines import BytesAs
 from tidelog.spark.jobs.running import SparkTasks, staged
-from tidelog.spark.jobs.table_formats import note_delta, note_iceberg
+from tidelog.spark.jobs.table_formats import check_path, note_delta, note_iceberg
 from tidelog.spark.jobs.topic_plan import Directory, Positions, TopicPlan, directory_path, plan_topics, topic_names
 from tidelog.store.staging import sweep_staging
 
@@ -131,6 +131,7 @@ def run_export(
     """The same by any tasks: needs no Spark."""
     path = str(Path(target).resolve())
     check_target(path)
+    check_path(path, options.format)
     plan = plan_topics(directory, topics, workers=tasks.workers, start=start, end=end, isolation=options.isolation, piece_bytes=piece_bytes)
     check_outside(path, plan)
     if dry_run:

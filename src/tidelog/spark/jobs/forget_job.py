@@ -20,12 +20,14 @@ from tidelog.config import StoreConfig
 from tidelog.disk.disk import OS
 from tidelog.disk.names import OWN_SUFFIX, TopicPartition
 from tidelog.disk.published_end import PUBLISHED_END
-from tidelog.errors import InvalidTopicError, JobFailedError
+from tidelog.errors import InvalidTopicError, JobFailedError, TidelogError, UnknownTopicError
+from tidelog.plurals import counted
 from tidelog.spark.jobs.compact_job import chosen_logs
 from tidelog.spark.jobs.copy_job import choose_partitions
 from tidelog.spark.jobs.details import details_frame
 from tidelog.spark.jobs.local_tasks import Tasks
 from tidelog.spark.jobs.running import SparkTasks, staged, task_bytes_for
+from tidelog.spark.jobs.task_errors import with_hint
 from tidelog.spark.jobs.topic_plan import topic_names
 from tidelog.store.directories import resolve_paths
 from tidelog.store.finishing import finish_commits
@@ -67,7 +69,7 @@ class Proof:
     """Keys of fewer than four bytes: they were only compared with the keys of records."""
 
     def __str__(self) -> str:
-        text = f"{self.occurrences} occurrences in {self.files} files of {self.size_bytes} bytes"
+        text = f"{counted(self.occurrences, 'occurrence')} in {counted(self.files, 'file')} of {self.size_bytes} bytes"
         if self.quoted_in_values or self.quoted_elsewhere:
             text += f"; quoted {self.quoted_in_values} times in values of other records, {self.quoted_elsewhere} times in headers and keys"
         if self.look_alikes:
@@ -91,7 +93,8 @@ class PartitionForgotten:
     quoted_elsewhere: int
 
     def __str__(self) -> str:
-        return f"{self.partition}: {self.records} records in {self.segments} segments, {self.bytes_before} bytes, then {self.bytes_after}"
+        where = f"{counted(self.records, 'record')} in {counted(self.segments, 'segment')}"
+        return f"{self.partition}: {where}, {self.bytes_before} bytes, then {self.bytes_after}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +193,8 @@ def plan_forget(tasks: Tasks, directory: Paths, topics: Sequence[str], keys: fro
     """What would go, by whatever runs the tasks. Nothing is locked or changed."""
     with ReadOnlyStore.open(directory) as store:
         logs = [store.log(*partition) for partition in choose_partitions(store, topics, internal=True)]
-        run = Forgetting(logs, keys, tasks, options.piece_bytes or task_bytes_for(sum(log.size_bytes for log in logs), tasks.workers))
+        piece_bytes = options.piece_bytes or task_bytes_for(sum(log.size_bytes for log in logs), tasks.workers)
+        run = Forgetting(logs, keys, tasks, piece_bytes, roots=store.paths)
         run.search()
         others = run.prove("look into other files", segments=False)
     kept = tuple(file.path for file in others if _is_kept_aside(file) and not file.traces.is_clean)
@@ -201,10 +205,15 @@ def run_forget(tasks: Tasks, store: Store, topics: Sequence[str], keys: frozense
     """The job itself, in a store that is this process's own, by whatever runs its tasks; they have a staging folder."""
     with claimed(store, topics) as logs:
         piece_bytes = options.piece_bytes or task_bytes_for(sum(log.size_bytes for log in logs), tasks.workers)
-        run = Forgetting(logs, keys, tasks, piece_bytes, None if tasks.staging is None else tasks.staging.path)
+        staging = None if tasks.staging is None else tasks.staging.path
+        run = Forgetting(logs, keys, tasks, piece_bytes, staging, roots=[fspath(path) for path in store.paths])
         run.search()
         run.rewrite()
-        files = run.prove()
+        try:
+            files = run.prove()
+        except TidelogError as error:
+            with_hint(error, "the segments are written anew without the keys, but nothing is proven: run it again")
+            raise
         removed = [file for file in files if options.remove_kept_aside and _is_kept_aside(file) and not file.traces.is_clean]
         for file in removed:
             OS.remove(file.path)
@@ -221,6 +230,8 @@ def run_forget(tasks: Tasks, store: Store, topics: Sequence[str], keys: frozense
 
 
 def _checked(topics: Sequence[str], keys: bytes | Sequence[bytes]) -> frozenset[bytes]:
+    if not topics:
+        raise UnknownTopicError("no topic is named", hint="a proof about nothing would be none; name every topic that has the keys")
     for name in topics:
         if name in INTERNAL_TOPICS:
             raise InvalidTopicError(

@@ -49,10 +49,10 @@ def _told(batches: "Iterator[pa.RecordBatch]", form: str) -> "Iterator[pa.Record
 
     try:
         yield from batches
-    except (pa.ArrowException, UnicodeError, OverflowError, OSError) as error:
+    except (pa.ArrowException, UnicodeError, OverflowError, RecursionError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # not about what is in the file
-        # Spark takes text as bytes, and knows larger numbers than Arrow.
+        # Spark takes text as bytes, and knows larger numbers than Arrow, and deeper nesting.
         is_for_spark = form == "text" or (form == "json" and not isinstance(error, UnicodeError))
         raise InvalidRecordTypeError(f"not the {form} that can be read here: {error}", hint=ON_SPARK if is_for_spark else MEND) from error
 

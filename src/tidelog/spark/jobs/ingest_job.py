@@ -30,10 +30,14 @@ if TYPE_CHECKING:
 
     Expression = str | Column
 
+_RUNS_EARLY = ("Exchange", "AdaptiveSparkPlan", "Subquery")
+"""In how Spark prints a plan: what it runs before it can say how many tasks come behind it."""
 WHOLE_ROW = "*"
 """As a value: all columns of the row, as JSON."""
 _AS_JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
 """Left to itself Spark writes times with milliseconds, and cuts off what it knows beyond."""
+_FOREVER_MS = 1 << 53
+"""Who waits without an end waits that long: options are whole numbers."""
 _NESTED = ("struct", "array", "map", "variant")
 _SCHEMA = "topic string, partition int, start_offset long, end_offset long"
 
@@ -86,15 +90,24 @@ def ingest(
         raise InvalidConfigError("where rows go", expected="a topic, or a topic_column", found="neither" if topic is None else "both")
     path = fspath(directory)
     frame = read_source(spark, source, format, options or {})
+    if frame.isStreaming:
+        hint = 'writeStream.format("tidelog") writes it, and foreachBatch may call this'
+        raise InvalidConfigError("source", expected="rows that are there", found="a stream", hint=hint)
     given = {"key": key, "headers": headers, "timestamp": timestamp, "partition": partition, "topic": topic_column}
     rows = records_of(frame, value, given, has_topic=topic is not None)
     columns = tuple((one.name, one.dataType.simpleString()) for one in rows.schema.fields)
-    tasks = _tasks_of(spark, rows)
+    try:
+        tasks = _tasks_of(rows)
+    except Exception as error:
+        raise source_error(error, "tidelog ingest: planning the rows") from error
     stages = (("write", tasks),)
     if dry_run:
         return IngestResult(path, topic, True, columns, 0, (), stages, False, details_frame(spark, [], _SCHEMA))
     new_topics = (partitions, config or {}) if create else None
     chosen = sink_options(topic, new_topics, transactional_id, batch_id, compression, lock_timeout_s)
+    # Spark finds a source in Python by the session that is active in its thread: in another than the session's own there is none, until it
+    # makes a DataFrame.
+    details_frame(rows.sparkSession, [], _SCHEMA)
     counted = Observation("tidelog ingest")
     described = f"tidelog ingest into {topic or path}"
     home = resolve_directories(path)[0]  # the sink takes several, and URIs
@@ -124,11 +137,12 @@ def sink_options(
     lock_timeout_s: float,
 ) -> dict[str, str]:
     """What the sink is told. `new_topics`: how many partitions a topic gets that is made, and its settings; None: none is made."""
-    chosen: dict[str, object] = {"lockTimeout": f"{int(lock_timeout_s * 1000)}ms"}
+    chosen: dict[str, object] = {"lockTimeout": f"{int(min(lock_timeout_s * 1000, _FOREVER_MS))}ms"}
     chosen |= {} if topic is None else {"topic": topic}
     if new_topics is not None:
         chosen |= {"createTopics": "true", "partitions": new_topics[0], "topicConfig": json.dumps(dict(new_topics[1]))}
-    chosen |= {} if transactional_id is None else {"transactionalId": transactional_id, "batchId": batch_id}
+    chosen |= {} if transactional_id is None else {"transactionalId": transactional_id}
+    chosen |= {"batchId": batch_id} if batch_id or transactional_id is not None else {}  # without an id the sink refuses it
     chosen |= {} if compression is None else {"compression": compression}
     return {name: str(own) for name, own in chosen.items()}
 
@@ -152,9 +166,9 @@ def records_of(frame: "DataFrame", value: "Expression | None", given: "Mapping[s
     named = [column.alias(name) for name, column in chosen.items()]
     try:
         kinds = {one.name: one.dataType.simpleString() for one in frame.select(*named).schema.fields}
+        return frame.select(*(_as_written(column, kinds[name], name).alias(name) for name, column in chosen.items()))
     except Exception as error:
         raise typed_error(error, "tidelog ingest: columns of the source") from error
-    return frame.select(*(_as_written(column, kinds[name], name).alias(name) for name, column in chosen.items()))
 
 
 def _as_written(column: Any, kind: str, name: str) -> Any:
@@ -181,6 +195,9 @@ def _column(expression: "Expression") -> Any:
     return F.expr(expression) if isinstance(expression, str) else expression
 
 
-def _tasks_of(spark: "SparkSession", rows: "DataFrame") -> int:
-    """How many tasks it takes; -1 where Spark does not say."""
-    return int(rows.rdd.getNumPartitions()) if context_of(spark) is not None else -1
+def _tasks_of(rows: "DataFrame") -> int:
+    """How many tasks it takes; -1 where Spark does not say, or would run a part of it to find out."""
+    if context_of(rows.sparkSession) is None:
+        return -1
+    plan = rows._jdf.queryExecution().executedPlan().toString()
+    return -1 if any(sign in plan for sign in _RUNS_EARLY) else int(rows.rdd.getNumPartitions())

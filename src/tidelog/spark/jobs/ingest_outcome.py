@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from tidelog.disk.names import TopicPartition
 from tidelog.errors import JobFailedError, TidelogError
+from tidelog.plurals import counted
+from tidelog.spark.jobs.task_errors import with_hint
 
-_NOTHING_CHANGED = "nothing was changed; running it again is safe"
 _LOOK_FIRST = "it may have been committed: look before you run it again, or give it a transactional_id, by which a repetition is known"
 _ONLY_ONCE = "running it again with the same transactional_id is safe: what it has committed is not appended twice"
 
@@ -38,7 +39,7 @@ class Ingested:
     ranges: tuple[AppendedRange, ...]
     """Where they are."""
     stages: tuple[tuple[str, int], ...]
-    """What executors did, and in how many tasks."""
+    """What executors did, and in how many tasks; -1 where Spark does not tell before it has begun."""
     was_there_already: bool
     """Whether an earlier run with the same transactional id had appended the rows, and this one did nothing."""
 
@@ -46,20 +47,17 @@ class Ingested:
         into = f"{self.directory}, topic {self.topic}" if self.topic is not None else f"{self.directory}, topics by column"
         shown = ", ".join(f"{name} {kind}" for name, kind in self.columns)
         if self.dry_run:
-            tasks = f"; {self.stages[0][1]} tasks" if self.stages[0][1] >= 0 else ""  # Spark Connect does not say how many
+            tasks = f"; {self.stages[0][1]} tasks" if self.stages[0][1] >= 0 else ""  # Spark does not always say how many
             return f"would be appended to {into}: {shown}{tasks}"
         if self.was_there_already:
-            return f"{into}: {self.records} records were there already"
+            return f"{into}: {counted(self.records, 'record')} {'was' if self.records == 1 else 'were'} there already"
         lines = [f"{one.partition}: offsets {one.start_offset} to {one.end_offset}" for one in self.ranges]
-        return "\n".join([f"{into}: {self.records} records{f' ({shown})' if shown else ''}", *lines])
+        return "\n".join([f"{into}: {counted(self.records, 'record')}{f' ({shown})' if shown else ''}", *lines])
 
 
 def may_be_there(error: TidelogError, transactional_id: str | None) -> TidelogError:
     """The error of a run that has failed after it began to write. Other jobs change nothing by then; this one may have committed."""
-    if error.hint is not None and _NOTHING_CHANGED in error.hint:
-        hint = _ONLY_ONCE if transactional_id is not None else _LOOK_FIRST
-        error.hint = error.hint.replace(_NOTHING_CHANGED, hint)
-    return error
+    return with_hint(error, _ONLY_ONCE if transactional_id is not None else _LOOK_FIRST)
 
 
 def no_report(described: str, transactional_id: str | None) -> JobFailedError:

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from tidelog.disk.disk import OS
 from tidelog.disk.names import TopicPartition
 from tidelog.errors import InvalidConfigError, UnknownPastError
 from tidelog.log.positions import LATEST, Time, epoch_ms
 from tidelog.spark.catalog import SourcePartition
 from tidelog.spark.jobs.local_tasks import Tasks
+from tidelog.spark.jobs.running import check_gone
 from tidelog.spark.jobs.topic_plan import Directory, Positions, TopicPlan, check_named, directory_path, plan_topics, position_in
 from tidelog.spark.jobs.unchanged_segments import Guard, SegmentSeen, seen_segments
 from tidelog.spark.splits import Split
@@ -30,6 +32,8 @@ GAP_PIECE_BYTES = 512 << 20
 _MAX_PLANS = 5
 _GONE = "gone"
 """What a task answers about a piece whose segment is not there any more."""
+_NO_LOG = "no log"
+"""The same, where its whole directory is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +170,10 @@ def _known(tasks: Tasks, outlines: Mapping[TopicPartition, LogOutline]) -> dict[
 
         packs = pack(pieces, [max(1, piece.size_bytes) for _, piece in pieces], GAP_PIECE_BYTES, tasks.workers)
         for own, answers in zip(packs, tasks.run("look for gaps", _spans, packs), strict=True):
-            for (partition, _), span in zip(own, answers, strict=True):
-                if span == _GONE:
+            for (partition, piece), span in zip(own, answers, strict=True):
+                if span == _NO_LOG:
+                    check_gone(piece.directory, f"tidelog {tasks.job}")
+                if span in (_GONE, _NO_LOG):
                     return None
                 spans[partition].append(span)
     return {partition: found.known(spans[partition]) for partition, found in outlines.items()}
@@ -181,7 +187,7 @@ def _span(piece: "SegmentPiece") -> Span | str | None:
     try:
         return span_of(piece)
     except FileNotFoundError:  # in every attempt of the task: only the driver can do something about it
-        return _GONE
+        return _GONE if OS.exists(piece.directory) else _NO_LOG
 
 
 def _partition(source: SourcePartition) -> TopicPartition:

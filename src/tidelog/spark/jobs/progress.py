@@ -32,11 +32,14 @@ class Progress:
         self._is_terminal = sys.stderr.isatty()
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
+        self._jobs_before: frozenset[int] = frozenset()
+        """Of the same group: the caller's own."""
         self._started_s = 0.0
 
     def __enter__(self) -> "Progress":
         self._started_s = time.perf_counter()
         if self._is_terminal and self._watched is not None:
+            self._jobs_before = self._jobs()
             self._thread = threading.Thread(target=self._look, name="tidelog-progress", daemon=True)
             self._thread.start()
         return self
@@ -57,12 +60,20 @@ class Progress:
             sys.stderr.write(f"\r\x1b[K{bar(self._description, self._completed(), self._tasks)}")
             sys.stderr.flush()
 
-    def _completed(self) -> int:
+    def _jobs(self) -> frozenset[int]:
         assert self._watched is not None
         context, group = self._watched
         try:
+            return frozenset(context.statusTracker().getJobIdsForGroup(group))
+        except Exception:  # as below
+            return frozenset()
+
+    def _completed(self) -> int:
+        assert self._watched is not None
+        context, _ = self._watched
+        try:
             tracker = context.statusTracker()
-            jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+            jobs = [tracker.getJobInfo(job) for job in self._jobs() - self._jobs_before]
             stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
         except Exception:  # the session may be on its way out; a bar is not worth an error
             return 0
@@ -70,6 +81,8 @@ class Progress:
 
 
 def bar(description: str, done: int, tasks: int) -> str:
-    """The line, as it is drawn."""
+    """The line, as it is drawn; where nobody knows how many tasks there will be, without how far it is."""
+    if tasks < 0:
+        return f"{description} {done}"
     full = _BAR * min(done, tasks) // max(1, tasks)
     return f"{description} [{'#' * full}{'.' * (_BAR - full)}] {done}/{tasks}"

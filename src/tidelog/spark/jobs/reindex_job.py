@@ -21,6 +21,7 @@ from tidelog.disk.names import TopicPartition, parse_partition
 from tidelog.errors import TidelogError
 from tidelog.inspection.partition_segments import partitions_in, segments_in
 from tidelog.inspection.reindex import (
+    PRODUCER_EXPIRATION_MS,
     RebuiltFile,
     ReindexFacts,
     ReindexReport,
@@ -179,7 +180,7 @@ class _Run:
         for number, name in enumerate(self.names):
             if name not in self.failures:
                 config = self.settings[_partition(name).topic]
-                facts = reindex_facts(f"{self.root}/{name}", config.index_interval_bytes, self.now_ms, 86_400_000, OS)
+                facts = reindex_facts(f"{self.root}/{name}", config.index_interval_bytes, self.now_ms, PRODUCER_EXPIRATION_MS, OS)
                 scanned = self.scanned[name]
                 items.append(_ReplayItem(number, facts, tuple(one.outline for one in scanned), tuple(one.path for one in scanned)))
         packs = pack(items, [max(1, len(item.scanned)) for item in items], 1000, self.tasks.workers)

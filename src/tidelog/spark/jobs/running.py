@@ -6,9 +6,11 @@ to the JVM, in rows of at most `ROW_BYTES`; what is large goes through files in 
 share. An attempt gets a name that no other attempt has, so that it may die, run twice or speculate: what it wrote counts only if its
 answer came back.
 
-Where there is a `sparkContext` each stage is a job group with a name that people understand; Spark Connect has none, and does without.
+Where there is a `sparkContext` each stage has a description that people understand, and is a job group, unless the caller has one: who
+cancels that, as a stream that is stopped does, means what is done for it too. Spark Connect has neither, and does without.
 """
 
+import itertools
 import logging
 import os
 import pickle
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.disk.disk import OS
 from tidelog.disk.process_identity import ProcessIdentity
+from tidelog.errors import JobFailedError
 from tidelog.log.storage_errors import typed_refusals
 from tidelog.record.kernel.clock import wall_clock
 from tidelog.spark.jobs.progress import progress_of
@@ -36,6 +39,7 @@ SENT_WITH_FUNCTION_BYTES = 256 << 10
 _logger = logging.getLogger(__name__)
 _SCHEMA = "task long, part int, answer binary"
 _GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+_numbers = itertools.count(1)
 
 Work = Callable[[Any, str], Any]
 """A function of a module, so that it can be found by its name: it gets a task, and how the paths of its files begin."""
@@ -174,6 +178,16 @@ def do_task(function: Work, task: Any, staging: Staging | None, attempt: str) ->
         return function(task, staging.file(attempt))
 
 
+def check_gone(directory: str, job: str) -> None:
+    """Raise if a log that a task did not find is here all the same: its executor sees another disk, and nobody has looked at the log."""
+    if OS.exists(directory):
+        raise JobFailedError(
+            f"{job}: an executor does not find this directory, which is here",
+            path=directory,
+            hint="the data directory has to be on a file system that the driver and all executors share, under the same path",
+        )
+
+
 def _collected(spark: "SparkSession", worker: _Worker, tasks: Sequence[bytes]) -> list[Any]:
     context, count = context_of(spark), len(tasks)
     if context is not None and sum(map(len, tasks)) > SENT_WITH_FUNCTION_BYTES:
@@ -196,20 +210,27 @@ def _answers(rows: Sequence[Any], count: int) -> list[Any]:
 
 @contextmanager
 def named(spark: "SparkSession", description: str) -> "Iterator[tuple[SparkContext, str] | None]":
-    """Give the Spark jobs of this thread a group and a description while it lasts; cancel them if it is interrupted."""
+    """Give the Spark jobs of this thread a description while it lasts, and a group if they have none; cancel them if it is interrupted."""
     context = context_of(spark)
     if context is None:
         yield None
         return
     before = [(name, context.getLocalProperty(name)) for name in _GROUP_PROPERTIES]
-    group = f"tidelog-{os.getpid()}-{id(before):x}"
-    context.setJobGroup(group, description, True)
+    own = f"tidelog-{os.getpid()}-{next(_numbers)}"
+    group = before[0][1]
+    if group is None:
+        group = own
+        context.setJobGroup(group, description, True)
+    else:
+        context.setJobDescription(description)
+    context.addJobTag(own)
     try:
         yield context, group
     except BaseException as error:
         if not isinstance(error, Exception):
-            context.cancelJobGroup(group)
+            context.cancelJobsWithTag(own)  # not the group: the caller may have other jobs in it
         raise
     finally:
+        context.removeJobTag(own)
         for name, value in before:
             context.setLocalProperty(name, value)  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ from tidelog.log.segment import Segment
 from tidelog.log.segment_piece import SegmentPiece, cut_segment, pack
 from tidelog.spark.jobs.details import details_frame
 from tidelog.spark.jobs.local_tasks import Tasks
-from tidelog.spark.jobs.running import SparkTasks, task_bytes_for
+from tidelog.spark.jobs.running import SparkTasks, check_gone, task_bytes_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +30,8 @@ _SCHEMA = (
     "largest_batch_bytes long, first_timestamp_ms long, last_timestamp_ms long, codecs map<string,long>, magics map<int,long>, "
     "tombstones long, null_keys long, key_bytes long, value_bytes long, distinct_keys long"
 )
+_NO_LOG = "no log"
+"""What a task answers about a piece of a log whose directory is not there."""
 _BYTES_OF_HEADERS = 32
 """A walk over headers takes about so much less than reading everything."""
 
@@ -143,19 +145,24 @@ def _counted(
     tasks: Tasks, what: str, pieces: Sequence[SegmentPiece], task_bytes: int, *, records: bool
 ) -> list[tuple[SegmentPiece, SegmentStats | None]]:
     packs = pack([_Item(piece, records) for piece in pieces], [piece.size_bytes for piece in pieces], task_bytes, tasks.workers)
-    answers = tasks.run(what, _count, packs)
-    return [(item.piece, answer) for items, own in zip(packs, answers, strict=True) for item, answer in zip(items, own, strict=True)]
+    found: list[tuple[SegmentPiece, SegmentStats | None]] = []
+    for items, answers in zip(packs, tasks.run(what, _count, packs), strict=True):
+        for item, answer in zip(items, answers, strict=True):
+            if answer == _NO_LOG:
+                check_gone(item.piece.directory, f"tidelog {tasks.job}")
+            found.append((item.piece, None if answer == _NO_LOG else answer))
+    return found
 
 
-def _count(items: Sequence[_Item], _: str) -> list[SegmentStats | None]:
+def _count(items: Sequence[_Item], _: str) -> list[SegmentStats | str | None]:
     return [_of_piece(item) for item in items]
 
 
-def _of_piece(item: _Item) -> SegmentStats | None:
+def _of_piece(item: _Item) -> SegmentStats | str | None:
     try:
         return piece_stats(item.piece, records=item.records, disk=OS)
     except FileNotFoundError:  # so it is in every attempt of the task: only the driver can do something about it
-        return None
+        return None if OS.exists(item.piece.directory) else _NO_LOG
 
 
 def _partition(one: SegmentStats) -> tuple[str, int]:

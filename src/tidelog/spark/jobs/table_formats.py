@@ -4,10 +4,13 @@ delta      the first commit of a table, with relative paths: written before the 
 iceberg    paths are absolute, so it is written when the files are in their places; `_SUCCESS` says that it is there
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
+from tidelog.errors import InvalidConfigError, JobFailedError, TidelogError
 from tidelog.spark.jobs.export_plan import NO_DATE, ExportOptions
 
 if TYPE_CHECKING:
@@ -16,6 +19,19 @@ if TYPE_CHECKING:
     from tidelog.spark.jobs.export_job import ExportedFile
 
 NAMESPACE, NAME = "tidelog", "export"
+
+
+def check_path(target: str, format: str) -> None:  # noqa: A002 - the word for it
+    """Raise for a path that the package of a format would take for another one: it is given a URI, and may write its notes elsewhere."""
+    taken = target
+    if format == "iceberg":
+        taken = urlsplit(f"file://{target}").path
+    elif format == "delta":
+        taken = unquote(target).replace("\\", "/").replace("\n", "")
+    if taken != target:
+        raise InvalidConfigError(
+            "target", expected=f"for {format}, a path without signs that mean something in a URI", found=repr(target), hint="name another"
+        )
 
 
 def note_delta(tree: str, options: ExportOptions, files: "Sequence[ExportedFile]") -> None:
@@ -35,8 +51,9 @@ def note_delta(tree: str, options: ExportOptions, files: "Sequence[ExportedFile]
             name, _, value = part.partition("=")
             values[name] = None if value == NO_DATE else value
         actions.append(delta.AddAction(file.path, file.size_bytes, values, now_ms, True, f'{{"numRecords": {file.records}}}'))
-    schema = import_module("deltalake").Schema.from_arrow(pa.schema(columns))
-    delta.create_table_with_add_actions(tree, schema, actions, "error", list(options.partition_by))
+    with _refusals("delta"):
+        schema = import_module("deltalake").Schema.from_arrow(pa.schema(columns))
+        delta.create_table_with_add_actions(tree, schema, actions, "error", list(options.partition_by))
 
 
 def note_iceberg(target: str, options: ExportOptions, files: "Sequence[ExportedFile]") -> None:
@@ -44,11 +61,24 @@ def note_iceberg(target: str, options: ExportOptions, files: "Sequence[ExportedF
 
     It has no partitions of its own: what the names of folders say is in the files, and statistics prune by it.
     """
-    catalog = import_module("pyiceberg.catalog.memory").InMemoryCatalog("tidelog", warehouse=f"file://{target}")
-    catalog.create_namespace(NAMESPACE)
-    table = catalog.create_table(f"{NAMESPACE}.{NAME}", schema=_schema(options), location=f"file://{target}")
-    if files:
-        table.add_files([f"file://{target}/{file.path}" for file in files])
+    with _refusals("iceberg"):
+        catalog = import_module("pyiceberg.catalog.memory").InMemoryCatalog("tidelog", warehouse=f"file://{target}")
+        catalog.create_namespace(NAMESPACE)
+        table = catalog.create_table(f"{NAMESPACE}.{NAME}", schema=_schema(options), location=f"file://{target}")
+        if files:
+            table.add_files([f"file://{target}/{file.path}" for file in files])
+
+
+@contextmanager
+def _refusals(format: str) -> Iterator[None]:  # noqa: A002 - the word for it
+    """What a package does not take, such as a date behind the year 9999, as an error of ours: each has others."""
+    try:
+        yield
+    except (OSError, TidelogError):
+        raise
+    except Exception as error:
+        what = f"making a table of {format} failed: {type(error).__name__}: {error}"
+        raise JobFailedError(what, hint="there is no target; format parquet needs no table") from error
 
 
 def _schema(options: ExportOptions) -> "pa.Schema":

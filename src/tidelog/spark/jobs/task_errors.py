@@ -22,6 +22,10 @@ they count only where a line begins, since a stack also shows lines of code."""
 _ERRNO = re.compile(r"\[Errno (\d+)\] (.*?)(?:: '([^']*)'(?: -> '[^']*')?)?")
 _NOT_OF_FILES = (ConnectionError, TimeoutError)
 _PYTHON_FRAMES = ("pyspark.", "py4j.", "org.", "java.", "scala.")
+NOTHING_CHANGED = "nothing was changed; running it again is safe"
+"""What holds for nearly every stage: what changes something comes behind the last of them."""
+_CALLING = "An error occurred while calling "
+"""How Py4J begins: the method that was called, which says nothing. What was wrong is in the next line."""
 _WORKER_GONE = ("Python worker exited unexpectedly", "ExecutorLostFailure", "Python worker process", "Connection reset")
 
 
@@ -40,14 +44,19 @@ def typed_error(error: Exception, where: str) -> TidelogError:
         own = None if module else getattr(builtins, kind, None)
         if isinstance(own, type) and issubclass(own, OSError) and not issubclass(own, _NOT_OF_FILES):
             return _refused(message or kind, where)
-        return JobFailedError(f"{where}: {kind}: {message}" if message else f"{where}: {kind}", hint=_HINT)
+        return JobFailedError(f"{where}: {kind}: {message}" if message else f"{where}: {kind}", hint=NOTHING_CHANGED)
     if any(sign in text for sign in _WORKER_GONE):
-        return JobFailedError(f"{where}: a worker process ended unexpectedly", hint=f"was it killed, or out of memory? {_HINT}")
-    first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
-    return JobFailedError(f"{where}: {first}", hint=_HINT)
+        return JobFailedError(f"{where}: a worker process ended unexpectedly", hint=f"was it killed, or out of memory? {NOTHING_CHANGED}")
+    said = (line.strip().removeprefix(": ") for line in text.splitlines() if not line.startswith(_CALLING))
+    first = next(filter(None, said), type(error).__name__)
+    return JobFailedError(f"{where}: {first}", hint=NOTHING_CHANGED)
 
 
-_HINT = "nothing was changed; running it again is safe"
+def with_hint(error: TidelogError, hint: str) -> TidelogError:
+    """The error of a stage by which something has changed, or may have: with that instead of `NOTHING_CHANGED`."""
+    if error.hint is not None:
+        error.hint = error.hint.replace(NOTHING_CHANGED, hint)
+    return error
 
 
 def _rebuilt(kind: type[TidelogError], message: str, where: str) -> TidelogError:
@@ -62,5 +71,5 @@ def _refused(message: str, where: str) -> TidelogError:
     parsed = _ERRNO.fullmatch(message)
     refused = OSError(message) if parsed is None else OSError(int(parsed[1]), parsed[2])
     error = storage_error(refused, None if parsed is None else parsed[3], where)
-    error.hint = _HINT
+    error.hint = NOTHING_CHANGED
     return error

@@ -80,9 +80,9 @@ def plan_topics(
 
     `as_of`, instead of `end`, are offsets that count themselves. `look` sees each log while it is open.
     """
+    if topics is not None and not topics:  # the option of the data source is called otherwise
+        raise UnknownTopicError("no topic is named", path=", ".join(_paths(directory)), hint="None means all of them")
     sources = find_partitions(_options(directory, topics, isolation))
-    if not sources and topics is not None:
-        raise UnknownTopicError("no topic is named", path=", ".join(_paths(directory)))
     for what, given in (("start", start), ("end", end), ("as_of", as_of)):
         check_named(given, sources, what)
     with ExitStack() as opened:

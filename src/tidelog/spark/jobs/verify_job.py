@@ -4,10 +4,11 @@ Partitions that are larger than a task are read ahead in pieces: executors prove
 one task for each partition, or for many small ones, walks over the headers and says what is wrong, reading only what was not proven.
 """
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from os import PathLike, fspath
+from os import PathLike
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.disk.disk import OS
@@ -20,7 +21,7 @@ from tidelog.inspection.verify import Level, PartitionVerify, check_level
 from tidelog.inspection.verify_log_directory import RootVerify
 from tidelog.log.segment_piece import SegmentPiece, cut_segments, pack
 from tidelog.spark.jobs.details import Details
-from tidelog.spark.jobs.running import SparkTasks, fair_share, read_once_bytes_for
+from tidelog.spark.jobs.running import SparkTasks, check_gone, fair_share, read_once_bytes_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -100,7 +101,8 @@ def verify(
     """
     check_level(level)
     names = [topics] if isinstance(topics, str) else topics
-    root = RootVerify(fspath(directory).rstrip("/") or "/", OS, beside)
+    absolute = [os.path.abspath(path) for path in (directory, *beside)]  # noqa: PTH100 - executors are elsewhere; links stay what they are
+    root = RootVerify(absolute[0], OS, absolute[1:])
     found = list(root.begin())
     lost = [] if names is None else list(root.missing(names))
     chosen = _chosen(root, names, lost)
@@ -129,6 +131,8 @@ def verify(
         found += one.findings
         if one.is_there:
             root.note_end(name, one.first_base, one.end_offset)
+        else:
+            check_gone(f"{root.path}/{name}", f"tidelog {tasks.job}")
     if names is None:
         found += root.finish()
     else:
@@ -158,7 +162,7 @@ def _walk(items: Sequence[_WalkItem], _: str) -> list[_Walked]:
         checks = PartitionVerify(item.directory, level=item.level, now_ms=item.now_ms, disk=OS, proven=item.proven)
         try:
             findings = list(checks.run())
-        except LogNotFoundError:  # deleted meanwhile
+        except LogNotFoundError:  # deleted meanwhile; if not, the driver finds it
             answers.append(_Walked(False, [], None, 0))
             continue
         answers.append(_Walked(True, findings, checks.first_base, checks.end_offset))
