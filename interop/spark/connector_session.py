@@ -5,6 +5,7 @@ PySpark from PyPI brings the rest of Spark.
 """
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -46,6 +47,11 @@ def connector_version() -> str:
     return f"{jar.stem} with PySpark {pyspark.__version__}"
 
 
+def java_options(folder: Path) -> str:
+    """What the driver's Java is told. Quoted, as in `tidelog.spark.sessions`: a space in a path would end the option."""
+    return shlex.join([f"-Dlog4j2.configurationFile={QUIET}", f"-Djava.io.tmpdir={folder}"]) + f" {ARROW_JAVA_OPTIONS}"
+
+
 @contextmanager
 def connector_session(folder: Path, *, master: str = "local[2]", settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
     """A session that ends with the block, and its JVM with it. What Spark keeps on disk goes into the folder."""
@@ -56,7 +62,7 @@ def connector_session(folder: Path, *, master: str = "local[2]", settings: Mappi
         "spark.local.dir": str(folder / "spark"),
         "spark.python.unix.domain.socket.dir": socket_directory(),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={QUIET} -Djava.io.tmpdir={folder} {ARROW_JAVA_OPTIONS}",
+        "spark.driver.extraJavaOptions": java_options(folder),
     }
     for name, value in (SETTINGS | places | dict(settings or {})).items():
         builder = builder.config(name, value)

@@ -1,5 +1,6 @@
 """Spark's own Kafka connector as the referee of our data source: the same questions, equal DataFrames."""
 
+import shlex
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -8,12 +9,21 @@ import pytest
 from pyspark.sql import SparkSession
 
 from interop.broker.scenarios import NEWER
+from interop.spark import connector_session as sessions
 from interop.spark.both_read import BothRead, let_both_read
 from interop.spark.connector_session import connector_session
 from interop.spark.our_sink import BATCHES, CUT_ROWS, ROWS, STREAMED, SUNK, SinkMet, let_our_sink_write
 from interop.spark.questions import ISOLATION, QUESTIONS
+from tidelog.spark.sessions import ARROW_JAVA_OPTIONS
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+
+
+def test_a_session_in_places_with_a_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "QUIET", Path("/my project/quiet.properties"))
+    found = shlex.split(sessions.java_options(Path("/a folder")))
+    assert found[:2] == ["-Dlog4j2.configurationFile=/my project/quiet.properties", "-Djava.io.tmpdir=/a folder"]
+    assert found[2:] == ARROW_JAVA_OPTIONS.split()
 
 
 @pytest.fixture(scope="module")

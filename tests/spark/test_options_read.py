@@ -166,6 +166,12 @@ def test_keys_as_text_or_as_bytes() -> None:
     assert of(keys='["a,b", {"base64": "AAH/"}]').keys == frozenset({b"a,b", b"\x00\x01\xff"})
 
 
+def test_where_gaps_are_told() -> None:
+    for given, meant in (("LOG", "log"), ("None", "none"), ("", "log"), ("./LOG", "./LOG"), ("Gaps.json", "Gaps.json")):
+        assert of(True, gapReport=given).gap_report == meant
+    assert of(True).gap_report == "log"
+
+
 def test_columns_make_the_schema() -> None:
     assert of(columns="Offset,key").columns == ("offset", "key")
     assert of(includeHeaders="true").columns == COLUMNS

@@ -15,6 +15,7 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
 
 import tidelog
 from tests.support.golden import GOLDEN
@@ -285,6 +286,8 @@ def test_what_only_a_query_can_notice(spark: SparkSession, path: Path, tmp_path:
     assert load(spark, path, startingTimestamp=TIME + 10**9, startingOffsetsByTimestampStrategy="latest").count() == 0
     with pytest.raises(AnalysisException, match=r"column offset of the schema: expected some of key binary, .* found offset string"):
         spark.read.schema("offset string").format("tidelog").option("subscribe", "emails").load(str(path)).count()
+    with pytest.raises(AnalysisException, match="a schema without columns"):  # which would be counted as nothing
+        spark.read.schema(StructType([])).format("tidelog").option("subscribe", "emails").load(str(path)).count()
     with pytest.raises(AnalysisException, match="a path or a file: URI, found 's3a://bucket/data'"):
         load(spark, Path("x")).sparkSession.read.format("tidelog").option("subscribe", "emails").load("s3a://bucket/data").count()
 

@@ -91,6 +91,18 @@ def test_what_a_brokers_metadata_log_says(tmp_path: Path) -> None:
     assert found(tmp_path / "data", subscribe="emails", allowMissingPartitions="true") == ["emails-0", "emails-1"]
 
 
+def test_what_a_brokers_metadata_log_says_of_another_topic_of_the_name(tmp_path: Path) -> None:
+    """It had three partitions; the one that was made in its place has two."""
+    shutil.copytree(BROKER, tmp_path / "data")
+    with tidelog.open(tmp_path / "data", adopt=True) as store:
+        store.delete_topic("emails")
+        store.create_topic("emails", 2).append_many([(b"k%d" % number, b"") for number in range(20)])
+    sources = find_partitions(read_options(str(tmp_path / "data"), {"subscribe": "emails"}))
+    assert [(str(source), source.partition_count) for source in sources] == [("emails-0", 2), ("emails-1", 2)]
+    for number in range(20):
+        assert len(values(tmp_path / "data", subscribe="emails", keys=f"k{number}", keyPartitioner="murmur2")) == 1
+
+
 def test_of_replicas_the_one_that_has_more(path: Path, tmp_path: Path) -> None:
     shutil.copytree(path, tmp_path / "behind")
     with tidelog.open(path) as store:

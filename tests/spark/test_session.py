@@ -2,16 +2,19 @@
 
 import logging
 import os
+import shlex
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import tidelog.spark
 from tidelog.errors import InvalidConfigError, MissingPackageError
-from tidelog.spark import session
+from tidelog.spark import session, sessions
 from tidelog.spark.sessions import ARROW_JAVA_OPTIONS, RECOMMENDED, UNIX_SOCKETS, check_java, settings
 
 
@@ -38,6 +41,33 @@ def test_a_session_that_runs_is_taken_as_it_is(spark: SparkSession, caplog: pyte
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
         spark.conf.set("spark.sql.shuffle.partitions", "2")
+
+
+def test_a_session_of_another_thread_is_taken_as_it_is(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+    """It is active only there. Spark would give it all the same, with settings of ours put over its own."""
+    before = spark.conf.get("spark.sql.session.timeZone") or "UTC"
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        with caplog.at_level(logging.WARNING, "tidelog.spark"), ThreadPoolExecutor(1) as other:
+            assert other.submit(session).result() is spark
+        assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
+        assert "it lacks spark.sql.session.timeZone=UTC" in caplog.text
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+
+
+def test_what_is_fixed_in_a_session_that_runs_is_told_and_no_error(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+    """A cell of a notebook that is run again: Spark refuses to set what it knows as fixed, also to what it is."""
+    fixed = {"spark.task.maxFailures": 7, "spark.speculation": True, "spark.sql.extensions": "a.b", "spark.master": "local[9]"}
+    same = {name: spark.conf.get(name) for name in ("spark.python.daemon.module", "spark.driver.memory")}
+    with caplog.at_level(logging.WARNING, "tidelog.spark"):
+        assert session(config=same) is spark
+        assert not caplog.records
+        assert session(config=fixed) is spark
+    assert [record.getMessage().partition("starts: ")[2] for record in caplog.records] == [", ".join(fixed)]
+    assert spark.conf.get("spark.master") == "local[2]"
+    with pytest.raises(PySparkException, match="shuffle"):
+        session(config={"spark.sql.shuffle.partitions": "many"})
 
 
 class Running:
@@ -89,6 +119,14 @@ def test_what_a_session_is_started_with() -> None:
     assert len(local["spark.python.unix.domain.socket.dir"]) + 43 < 108
     assert settings("spark://host:7077")["spark.executor.extraJavaOptions"] == ARROW_JAVA_OPTIONS
     assert settings("local[2]", is_connect=True) == RECOMMENDED
+
+
+def test_a_package_in_a_place_with_a_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java would take what follows the space for the program to run, and no session would start."""
+    monkeypatch.setattr(sessions, "QUIET", Path("/my project/quiet.properties"))
+    for master in ("local[2]", "spark://host:7077"):
+        found = shlex.split(settings(master)["spark.driver.extraJavaOptions"])
+        assert found == ["-Dlog4j2.configurationFile=/my project/quiet.properties", *ARROW_JAVA_OPTIONS.split()]
 
 
 def test_without_java(tmp_path: Path) -> None:

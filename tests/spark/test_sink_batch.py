@@ -106,6 +106,7 @@ WRONG = [
     (["'x' as value"], {"topic": "__tidelog_commits"}, "takes no records from outside"),
     (["'x' as value"], {"topci": "t"}, "unknown option topci (did you mean topic"),
     (["'x' as value"], {"partitions": 3}, "option partitions is for topics that are made (createTopics=true"),
+    (["'x' as value"], {"createTopics": "true", "partitions": 10_000_000}, "option partitions: expected at most 1000000, found"),
     (["'x' as value"], {"lockTimeout": "soon"}, "option lockTimeout: expected a time span"),
     (["'x' as value"], {"queryId": "q"}, "option queryId is not for batches"),
     (["'x' as value"], {"batchId": 3}, "option batchId says which run of a job it is"),
@@ -149,6 +150,12 @@ def bad_rows(spark: "SparkSession") -> dict[str, "DataFrame"]:
     return {
         "no topic 'missing'": spark.range(100).selectExpr(*good, "if(id = 77, 'missing', 't') as topic"),
         "no partition 9 of topic 't'": spark.range(100).selectExpr(*good, "'t' as topic", "if(id = 77, 9, 1) as partition"),
+        "no partition 9000000000 of topic 't': expected one of": spark.range(100).selectExpr(
+            *good, "'t' as topic", "if(id = 77, 9000000000, 1) as partition"
+        ),
+        "no partition -7 of topic 't'": spark.range(100).selectExpr(
+            *good, "'t' as topic", "if(id < 50, null, if(id = 77, -7, 1)) as partition"
+        ),
         "a row without a topic": spark.range(100).selectExpr(*good, "if(id = 77, null, 't') as topic"),
         "is compacted and takes no records without a key": spark.range(100).selectExpr(
             "if(id = 77, null, 'k') as key", "'x' as value", "if(id = 77, 'compacted', 't') as topic"

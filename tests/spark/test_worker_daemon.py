@@ -98,6 +98,9 @@ def test_pyspark_has_the_names_that_are_changed(monkeypatch: pytest.MonkeyPatch)
     worker_habits.collect_once(pyspark.daemon)
     assert pyspark.daemon.gc.collect is worker_habits.collect  # type: ignore[attr-defined]
     assert pyspark.daemon.traceback.print_exc is worker_habits.print_fault  # type: ignore[attr-defined]
+    for module, changed in ((gc, pyspark.daemon.gc), (traceback, pyspark.daemon.traceback)):  # type: ignore[attr-defined]
+        others = [name for name, value in vars(module).items() if getattr(changed, name, None) is not value]
+        assert others == [{gc: "collect", traceback: "print_exc"}[module]], "what a later PySpark may call besides is there"
 
 
 @pytest.mark.slow

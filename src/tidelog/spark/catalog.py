@@ -60,7 +60,7 @@ def find_partitions(options: ReadOptions) -> tuple[SourcePartition, ...]:
     """The partitions that were chosen, by topic and number. A topic, or a partition of it, that is not there raises."""
     from tidelog.disk.file_pool import SHARED
     from tidelog.store.broker_topics import BrokerTopics
-    from tidelog.store.read_only_topics import find_topics
+    from tidelog.store.read_only_topics import find_topics, topic_facts
 
     disk = SHARED.disk
     paths = resolve_directories(options.paths)
@@ -71,7 +71,9 @@ def find_partitions(options: ReadOptions) -> tuple[SourcePartition, ...]:
     sources = []
     for name, wanted in chosen.items():
         topic = found[name]
-        absent = missing_partitions(topic, brokers.get(name))
+        # A topic that was made again since is not the one that the broker has written about.
+        described = topic_facts(disk, topic, brokers).described
+        absent = missing_partitions(topic, described)
         there = sorted(topic.homes) if wanted is None else [number for number in wanted if number in topic.homes]
         missing += [f"{name}-{number}" for number in absent if wanted is None or number in wanted]
         unknown = [] if wanted is None else [number for number in wanted if number not in topic.homes and number not in absent]
@@ -82,7 +84,7 @@ def find_partitions(options: ReadOptions) -> tuple[SourcePartition, ...]:
                 expected=f"one of {', '.join(map(str, sorted(topic.homes)))}",
                 found=unknown[0],
             )
-        sources += _partitions_of(disk, topic, there, brokers.get(name))
+        sources += _partitions_of(disk, topic, there, described)
     if missing and not options.allow_missing_partitions:
         raise UnknownTopicError(
             f"partitions are not in {', '.join(paths)}: {_listed(missing)}",

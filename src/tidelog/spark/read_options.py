@@ -161,7 +161,7 @@ class ReadOptions:
             min_offsets_per_trigger=least,
             max_trigger_delay_ms=15 * 60_000 if delay_ms is None else delay_ms,
             max_bytes_per_trigger=values.size("maxBytesPerTrigger"),
-            gap_report=values.text("gapReport") or "log",
+            gap_report=_gap_report(values),
             ignored=(*sorted(foreign), *unused),
         )
 
@@ -204,6 +204,11 @@ def _isolation(values: OptionValues) -> "Isolation":
     if own and level and own != level:
         raise refuse("isolation", f"what kafka.isolation.level says ({values.text('kafka.isolation.level')})", values.text("isolation"))
     return own or level or "committed"  # type: ignore[return-value]
+
+
+def _gap_report(values: OptionValues) -> str:
+    text = values.text("gapReport") or "log"
+    return text.lower() if text.lower() in ("log", "none") else text  # words are in any case, and no files of theirs are left behind
 
 
 def _limit(values: OptionValues, names: tuple[str, str, str], default: Literal["earliest", "latest"]) -> OffsetLimit:

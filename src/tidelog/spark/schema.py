@@ -51,6 +51,11 @@ def schema_text(columns: Sequence[str]) -> str:
 def columns_of(schema: "StructType") -> tuple[str, ...]:
     """The columns of a schema, which may be the user's own: a part of ours is as good as the option `columns`."""
     found = []
+    if not schema.fields:
+        # Batches without columns do not say how many rows they have: none would be counted.
+        raise InvalidConfigError(
+            "a schema without columns", expected=f"some of {schema_text(COLUMNS)}", hint="offset alone is enough to count"
+        )
     for field in schema.fields:
         expected = SPARK_TYPES.get(field.name)
         if expected is None or field.dataType.simpleString() != expected:

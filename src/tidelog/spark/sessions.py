@@ -9,6 +9,7 @@ import atexit
 import logging
 import os
 import re
+import shlex
 import shutil
 import sys
 import tempfile
@@ -41,7 +42,11 @@ QUIET = Path(__file__).parent / "quiet-log4j2.properties"
 """Of Spark's log on the driver: errors only. Otherwise there are ten lines before anything has begun."""
 _LONGEST_PARENT = 45
 _LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,\d+)?\])?\Z")
-_STATIC_PREFIXES = ("spark.driver.", "spark.executor.", "spark.ui.", "spark.jars", "spark.pyspark.", "spark.log.")
+_STATIC_PREFIXES = (
+    *("spark.master", "spark.app.", "spark.driver.", "spark.executor", "spark.ui.", "spark.jars", "spark.pyspark.", "spark.log."),
+    *("spark.local.", "spark.default."),
+)
+"""What is fixed when a session starts, though Spark lets some of it be set later, and then says that it is so."""
 
 
 def session(
@@ -61,7 +66,7 @@ def session(
     from pyspark.sql import SparkSession
 
     asked = {name: _text(value) for name, value in (config or {}).items()}
-    running = SparkSession.getActiveSession()
+    running = _running()
     if running is not None:
         if remote is not None and not is_connect(running):
             raise InvalidConfigError(
@@ -98,7 +103,8 @@ def settings(master: str, *, memory: str = DEFAULT_MEMORY, is_connect: bool = Fa
         return found
     found |= {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.pyspark.python": sys.executable}
     found |= {
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={QUIET} {ARROW_JAVA_OPTIONS}",
+        # Quoted: a space in the path would end the option, and Java takes what follows for the program to run.
+        "spark.driver.extraJavaOptions": f"{shlex.quote(f'-Dlog4j2.configurationFile={QUIET}')} {ARROW_JAVA_OPTIONS}",
         "spark.executor.extraJavaOptions": ARROW_JAVA_OPTIONS,
     }
     local = _LOCAL.match(master)
@@ -165,14 +171,30 @@ def is_connect(running: "SparkSession") -> bool:
     return type(running).__module__.startswith("pyspark.sql.connect.")
 
 
+def _running() -> "SparkSession | None":
+    """The session that there is, also one that another thread has started: that is active only there, and taken by Spark all the same."""
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    try:
+        found = SparkSession.active()
+    except PySparkRuntimeError:
+        return None
+    # Where only the context was stopped the session is still known, and of no use.
+    return found if is_connect(found) or found.sparkContext._jsc is not None else None
+
+
 def _taken(running: "SparkSession", asked: Mapping[str, str], other: list[str]) -> "SparkSession":
     """The session that is there, with the settings that can still be set; `other` is what it was asked to be started with, and was not."""
     late = other
     for name, value in asked.items():
-        if name.startswith(_STATIC_PREFIXES):
+        if running.conf.get(name, None) == value:
+            continue
+        if name.startswith(_STATIC_PREFIXES) or not _is_set(running, name, value):
             late.append(name)
-        else:
-            running.conf.set(name, value)
     if late:
         logger.warning("tidelog: a session runs already, and these settings are fixed when one starts: %s", ", ".join(late))
     register(running)
@@ -180,6 +202,19 @@ def _taken(running: "SparkSession", asked: Mapping[str, str], other: list[str]) 
     if lacking:
         logger.warning("tidelog: a session runs already and is taken as it is; it lacks %s", ", ".join(lacking))
     return running
+
+
+def _is_set(running: "SparkSession", name: str, value: str) -> bool:
+    """Set it, unless Spark says that it is fixed."""
+    from pyspark.errors import PySparkException
+
+    try:
+        running.conf.set(name, value)
+    except PySparkException as error:
+        if not (error.getCondition() or "").startswith("CANNOT_MODIFY_"):
+            raise
+        return False
+    return True
 
 
 def _text(value: object) -> str:

@@ -162,14 +162,13 @@ class SinkEncoder:
         if topic.config.is_compacted and key.null_count:
             raise RefusedBatchError(f"topic {topic.name!r} is compacted and takes no records without a key", found=f"{key.null_count} rows")
         if numbers is not None and numbers.null_count == 0:
-            found = _numbers(numbers)
-        elif topic.partitions == 1 and numbers is None:
+            return _numbers(topic, numbers)
+        if topic.partitions == 1 and numbers is None:
             return np.zeros(count, np.int32)
-        else:
-            found = self._partitioners[place].partitions(key, _sizes(rows))
-            if numbers is not None:
-                given = pc.is_valid(numbers).to_numpy(zero_copy_only=False)
-                found[given] = _numbers(numbers.drop_null())
+        found = self._partitioners[place].partitions(key, _sizes(rows))
+        if numbers is not None and numbers.null_count < count:
+            given = pc.is_valid(numbers).to_numpy(zero_copy_only=False)
+            found[given] = _numbers(topic, numbers.drop_null())
         _check_partitions(topic, found)
         return found
 
@@ -193,9 +192,11 @@ def _as_ms(column: Any, now_ms: int) -> Any:
     return pc.fill_null(pc.divide(micros, 1000), now_ms)
 
 
-def _numbers(column: Any) -> NDArray[np.int32]:
+def _numbers(topic: SinkTopic, column: Any) -> NDArray[np.int32]:
+    """Partitions that were given. They are checked as they are: what is no number of 32 bits is told as it was given."""
     numbers: NDArray[np.int64] = column.cast(pa.int64()).to_numpy()
-    return np.clip(numbers, -1, np.iinfo(np.int32).max).astype(np.int32)
+    _check_partitions(topic, numbers)
+    return numbers.astype(np.int32)
 
 
 def _sizes(rows: "pa.Table") -> NDArray[np.int64]:
@@ -203,7 +204,7 @@ def _sizes(rows: "pa.Table") -> NDArray[np.int64]:
     return sizes
 
 
-def _check_partitions(topic: SinkTopic, found: NDArray[np.int32]) -> None:
+def _check_partitions(topic: SinkTopic, found: NDArray[np.int32] | NDArray[np.int64]) -> None:
     if len(topic.here) == topic.partitions and int(found.min()) >= 0 and int(found.max()) < topic.partitions:
         return
     wrong = sorted(set(np.unique(found).tolist()) - set(topic.here))

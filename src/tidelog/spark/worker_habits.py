@@ -11,29 +11,29 @@ import gc
 import sys
 import traceback
 from types import ModuleType, SimpleNamespace
-from typing import TextIO
+from typing import Any
 
 DAEMON = "pyspark.daemon"
 _is_frozen = False
 """Whether `collect` has looked once. The collector knows, too, but counts what is frozen one by one to say so: 5 ms a task."""
 
 
-def print_fault() -> None:
+def print_fault(*values: Any, **options: Any) -> None:
     """Print the exception that ends a worker, unless Spark has ended it."""
     if not isinstance(sys.exc_info()[1], BrokenPipeError | ConnectionResetError):
-        traceback.print_exc()
+        traceback.print_exc(*values, **options)
 
 
-def print_note(*values: object, file: TextIO | None = None) -> None:
+def print_note(*values: Any, **options: Any) -> None:
     """Print what the daemon says about a worker, unless it is about a pipe that Spark has closed."""
     if not isinstance(sys.exc_info()[1], BrokenPipeError | ConnectionResetError):
-        print(*values, file=file)
+        print(*values, **options)  # noqa: T201 - what the daemon prints
 
 
-def collect() -> int:
+def collect(generation: int = 2) -> int:
     """Collect garbage; what is alive after the first time is not looked at again."""
     global _is_frozen
-    found = gc.collect()
+    found = gc.collect(generation)
     if not _is_frozen:
         gc.freeze()
         _is_frozen = True
@@ -42,14 +42,19 @@ def collect() -> int:
 
 def hush(daemon: ModuleType) -> None:
     """No traceback where Spark has had enough. PySpark's module gets its own view of what it calls; the rest of the process has not."""
-    daemon.traceback = SimpleNamespace(print_exc=print_fault, format_exc=traceback.format_exc)  # type: ignore[attr-defined]
+    daemon.traceback = _changed(traceback, print_exc=print_fault)  # type: ignore[attr-defined]
     # What is left of a worker's rows is flushed when it ends, and of a failure of that the daemon prints the traceback itself.
     daemon.print = print_note  # type: ignore[attr-defined]
 
 
 def collect_once(daemon: ModuleType) -> None:
     """No second look at what stays. Only for sessions that are ours: who keeps large rings of objects may want them seen."""
-    daemon.gc = SimpleNamespace(collect=collect)  # type: ignore[attr-defined]
+    daemon.gc = _changed(gc, collect=collect)  # type: ignore[attr-defined]
+
+
+def _changed(module: ModuleType, **names: object) -> SimpleNamespace:
+    """A view of a module in which some names are others: a later PySpark may call more of it, and finds it."""
+    return SimpleNamespace(**{**vars(module), **names})
 
 
 def hush_this_worker() -> None:

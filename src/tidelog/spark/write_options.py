@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tidelog.disk.store_content import MAX_PARTITIONS
 from tidelog.errors import InvalidConfigError
 from tidelog.spark.option_values import OptionValues, check_names, refuse
 
@@ -79,7 +80,7 @@ class WriteOptions:
             paths=paths,
             topic=_some_text(values, "topic"),
             create_topics=create_topics,
-            partitions=values.integer("partitions") or 1,
+            partitions=values.integer("partitions", maximum=MAX_PARTITIONS) or 1,
             topic_config=_topic_config(values),
             transactional_id=_some_text(values, "transactionalId"),
             batch_id=values.integer("batchId", minimum=0) or 0,
