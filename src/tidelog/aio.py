@@ -29,11 +29,15 @@ from tidelog.config import LogConfig, StoreConfig
 from tidelog.errors import LogClosedError
 from tidelog.retention import AnyPolicy
 from tidelog.store import open as open_store
+from tidelog.store.explain import Explanation
 from tidelog.store.loading import Adopt, LoadProgress, Paths
+from tidelog.store.metrics import StoreMetrics
+from tidelog.store.read_only_metrics import ReadOnlyMetrics
 from tidelog.store.read_only_store import ReadOnlyStore
 from tidelog.store.retaining import RetentionResult
 from tidelog.store.store import Store
 from tidelog.store.transactions.hanging import HangingTransaction, TransactionDescription
+from tidelog.store.what_if import CountBy, WhatIf
 
 __all__ = [
     "AsyncConsumer",
@@ -138,6 +142,24 @@ class _Opened(Generic[S]):
         """`hanging_transactions`."""
         return await self._run(self.store.hanging_transactions)
 
+    # What is done to it, and what would be
+
+    async def compact(
+        self, topic: str | None = None, *, roll: bool = False, dry_run: bool = False, drop_null_keys: bool = False
+    ) -> CompactResult:
+        """`compact`."""
+        return await self._run(self.store.compact, topic, roll=roll, dry_run=dry_run, drop_null_keys=drop_null_keys)
+
+    async def explain(self, topic: str | None = None, now_ms: int | None = None) -> Explanation:
+        """`explain`."""
+        return await self._run(self.store.explain, topic, now_ms)
+
+    async def what_if(
+        self, topic: str, configs: Iterable[Mapping[str, object]], *, now_ms: int | None = None, count_by: CountBy = "offsets"
+    ) -> WhatIf:
+        """`what_if`."""
+        return await self._run(self.store.what_if, topic, configs, now_ms=now_ms, count_by=count_by)
+
     # Groups
 
     async def consumer(
@@ -201,6 +223,10 @@ class AsyncReadOnlyStore(_Opened[ReadOnlyStore]):
         """A topic that is there."""
         return AsyncReadOnlyTopic(await self._run(self.store.topic, name), self._runner)
 
+    async def metrics(self) -> ReadOnlyMetrics:
+        """`ReadOnlyStore.metrics`."""
+        return await self._run(self.store.metrics)
+
 
 class AsyncStore(_Opened[Store]):
     """A store. Made by `open`."""
@@ -240,11 +266,13 @@ class AsyncStore(_Opened[Store]):
         """`Store.retain`."""
         return await self._run(self.store.retain, topic)
 
-    async def compact(
-        self, topic: str | None = None, *, roll: bool = False, dry_run: bool = False, drop_null_keys: bool = False
-    ) -> CompactResult:
-        """`Store.compact`."""
-        return await self._run(self.store.compact, topic, roll=roll, dry_run=dry_run, drop_null_keys=drop_null_keys)
+    async def remove_deleted(self) -> int:
+        """`Store.remove_deleted`."""
+        return await self._run(self.store.remove_deleted)
+
+    async def metrics(self) -> StoreMetrics:
+        """`Store.metrics`."""
+        return await self._run(self.store.metrics)
 
     async def flush(self) -> None:
         """`Store.flush`."""

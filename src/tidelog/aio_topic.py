@@ -60,9 +60,9 @@ class _Reading(Generic[T]):
         settings = RoundSettings(isolation, follow, merge, when_overtaken, poll_s)
         rounds = await self._run(self.topic.rounds, start, end, partition, settings)
         while not rounds.is_done:
-            records = await self._run(rounds.next_round)
+            ahead = _Ahead(await self._run(rounds.next_round))
             is_empty = True
-            while chunk := await self._run(_take, records):
+            while chunk := await self._run(ahead.take):
                 is_empty = False
                 for record in chunk:
                     yield record
@@ -166,7 +166,7 @@ class AsyncWriter:
         while pending and pending[0][0].done():
             self._pending_bytes -= pending.popleft()[1]
         # A record and what the buffer counts for it; far from full, `append` only puts it into a list, and no thread is needed.
-        size_bytes = len(value or b"") + len(key or b"") + 256
+        size_bytes = size_of(value) + size_of(key) + 256
         if self._pending_bytes + size_bytes < self._limit_bytes:
             handle = self.writer.append(value, key=key, **options)
         else:
@@ -194,13 +194,32 @@ class AsyncWriter:
                 raise  # otherwise what happened first is worth more, a cancellation too; the handles know
 
 
-def _take(records: Iterator[Record]) -> list[Record]:
-    """The next records, as many as are read ahead; none at the end."""
-    taken = []
-    left_bytes = _CHUNK_BYTES
-    for record in records:
-        taken.append(record)
-        left_bytes -= len(record.value or b"") + len(record.key or b"")
-        if len(taken) >= _CHUNK_RECORDS or left_bytes <= 0:
-            break
-    return taken
+def size_of(data: Any) -> int:
+    """Of a key or a value; what is none is refused by who encodes it."""
+    return len(data) if isinstance(data, (bytes, bytearray, memoryview)) else 0
+
+
+class _Ahead:
+    """Records that a thread reads ahead. What goes wrong is raised behind the records that came before it, as without a thread."""
+
+    def __init__(self, records: Iterator[Record]) -> None:
+        self._records = records
+        self._error: Exception | None = None
+
+    def take(self) -> list[Record]:
+        """The next records, as many as are read ahead; none at the end."""
+        if self._error is not None:
+            raise self._error
+        taken = []
+        left_bytes = _CHUNK_BYTES
+        try:
+            for record in self._records:
+                taken.append(record)
+                left_bytes -= len(record.value or b"") + len(record.key or b"")
+                if len(taken) >= _CHUNK_RECORDS or left_bytes <= 0:
+                    break
+        except Exception as error:
+            if not taken:
+                raise
+            self._error = error
+        return taken

@@ -84,6 +84,8 @@ class LogConfig:
 
     def with_changes(self, settings: Mapping[str, object], *, reset: Iterable[str] = ()) -> "LogConfig":
         """A copy with some settings given anew, and those named by `reset` at their default as if never given."""
+        if not isinstance(settings, Mapping):
+            raise InvalidConfigError("settings that are none", expected="a mapping of names to values", found=repr(settings))
         back = [_setting_named(name) for name in reset]
         values: dict[str, Any] = {setting.field: setting.default for setting in back}
         for name, value in settings.items():

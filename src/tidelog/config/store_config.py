@@ -123,7 +123,7 @@ STORE_SETTINGS = (
     _setting("log.cleaner.enable", Switch(), "whether compacted topics are compacted"),
     _setting("log.cleaner.threads", int_from(0), "logs that are compacted at a time"),
     _setting("log.cleaner.dedupe.buffer.size", long_from(LONG_MIN), "memory of the offset maps, all together"),
-    _setting("log.cleaner.io.buffer.size", int_from(0), "memory of the buffers, all together"),
+    _setting("log.cleaner.io.buffer.size", int_from(0), "memory of the buffers: kept, without effect"),
     _setting("log.cleaner.io.buffer.load.factor", Ratio(), "how full an offset map gets"),
     _setting("log.cleaner.io.max.bytes.per.second", Rate(), "what all cleaner threads read and write together, at most"),
     _setting("log.cleaner.backoff.ms", long_from(0), "pause when there is nothing to compact"),

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tidelog.log.append_info import AppendInfo
+from tidelog.plurals import counted
 
 
 class PartitionAppended(NamedTuple):
@@ -53,4 +54,5 @@ class AppendSummary:
         )
 
     def __str__(self) -> str:
-        return f"{self.records} records in {self.batches} batches, {self.size_bytes} bytes, in {len(self.partitions)} partitions"
+        batches, where = counted(self.batches, "batch", "batches"), counted(len(self.partitions), "partition")
+        return f"{counted(self.records, 'record')} in {batches}, {self.size_bytes} bytes, in {where}"

@@ -46,6 +46,7 @@ class ArrowChunks:
             try:
                 part = _timed(table.slice(first, size).combine_chunks(), self._now_ms)
                 is_alone = self._partitioner.count == 1 and "partition" not in part.schema.names
+                part = part if is_alone else _without_views(part)
                 groups = [(0, None)] if is_alone else grouped(self._partitions(part))
             except Exception as error:
                 explain(error, table, first, is_arrow=True)
@@ -107,6 +108,16 @@ def _timed(chunk: "pa.Table", now_ms: int) -> "pa.Table":
     return chunk.set_column(names.index("timestamp_ms"), "timestamp_ms", pc.if_else(is_none, now_ms, times))
 
 
+def _without_views(chunk: "pa.Table") -> "pa.Table":
+    """The same with plain columns in place of views, of which Arrow cannot take some rows."""
+    import pyarrow as pa
+
+    for place, column in enumerate(chunk.schema):
+        if pa.types.is_binary_view(column.type):
+            chunk = chunk.set_column(place, column.name, chunk.column(place).cast(pa.binary()))
+    return chunk
+
+
 def _numbers(column: Any) -> NDArray[np.int32]:
     import pyarrow as pa
 
@@ -122,11 +133,19 @@ def _numbers(column: Any) -> NDArray[np.int32]:
 
 
 def _value_sizes(chunk: "pa.Table") -> NDArray[np.int64]:
+    import pyarrow as pa
     import pyarrow.compute as pc
 
+    nothing = np.zeros(chunk.num_rows, np.int64)  # what is wrong is said when it is encoded
     if "value" not in chunk.schema.names:
-        return np.zeros(chunk.num_rows, np.int64)  # what is wrong is said when it is encoded
-    sizes: NDArray[np.int64] = pc.fill_null(pc.binary_length(chunk.column("value")), 0).to_numpy().astype(np.int64)
+        return nothing
+    values = chunk.column("value")
+    if not (pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type)):
+        try:
+            values = values.cast(pa.binary())  # a dictionary, or nothing but nulls: whatever the encoder takes
+        except pa.ArrowException:
+            return nothing
+    sizes: NDArray[np.int64] = pc.fill_null(pc.binary_length(values), 0).to_numpy().astype(np.int64)
     return sizes
 
 

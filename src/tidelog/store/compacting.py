@@ -113,5 +113,8 @@ def why_nothing(log: LogReading, plan: CleaningPlan, *, can_roll: bool) -> str:
     if active.base_offset > first_dirty:
         return plan.choice.why
     count, is_all = end_offset - max(first_dirty, log.log_start_offset), first_dirty <= log.log_start_offset
-    which = f"all {count} records are" if is_all else f"the {count} records that are not clean yet are"
+    if count == 1:
+        which = "its only record is" if is_all else "the only record that is not clean yet is"
+    else:
+        which = f"all {count} records are" if is_all else f"the {count} records that are not clean yet are"
     return f"{which} in the active segment; {'roll=True' if can_roll else 'a dry run does not roll it'}"

@@ -37,7 +37,7 @@ def cleaner_offsets(disk: Disk, paths: Sequence[str]) -> Mapping[TopicPartition,
     """How far logs were compacted, by their checkpoints. One that cannot be read says nothing."""
     found: dict[TopicPartition, int] = {}
     for path in paths:
-        with suppress(TidelogError):
+        with suppress(TidelogError, OSError):
             found |= read_offsets(disk, f"{path}/{CLEANER_CHECKPOINT}")
     return found
 

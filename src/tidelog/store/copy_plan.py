@@ -93,7 +93,7 @@ class UntilPoint:
         if until is None:
             return cls(None, {})
         if isinstance(until, (datetime, Time)):
-            return cls(epoch_ms(until), {})
+            return cls(max(0, epoch_ms(until)), {})  # below 0 are Kafka's words for the ends of a log
         if not isinstance(until, Mapping):
             raise TypeError(f"until is a datetime, Time(ms), or offsets by partition, not {until!r}")
         offsets = {}

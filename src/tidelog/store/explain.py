@@ -1,7 +1,7 @@
 """Why is it still here? What retention and compaction would do to a store, and when; asked of the same pure decisions, and nothing done."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -153,8 +153,12 @@ def cleaner_checkpoints(disk: Disk, paths: Sequence[str]) -> dict[TopicPartition
     """How far each log was cleaned, by the checkpoint files. One that cannot be read is taken for empty, as Kafka does."""
     offsets: dict[TopicPartition, int] = {}
     for path in paths:
-        with suppress(CorruptFileError):
+        try:
             offsets |= read_offsets(disk, f"{path}/{CLEANER_CHECKPOINT}")
+        except CorruptFileError:
+            continue
+        except OSError as error:
+            raise storage_error(error, path, "reading the cleaner's checkpoint failed") from error
     return offsets
 
 

@@ -56,11 +56,11 @@ class KnownFrom:
 
     def tells_offset(self, offset: int) -> bool:
         """Whether the state as of an offset, which counts itself, is whole."""
-        return offset >= self.first_offset
+        return self.tells_all or offset >= self.first_offset
 
     def tells_time(self, timestamp_ms: int) -> bool:
         """The same as of a time."""
-        return timestamp_ms >= self.first_timestamp_ms
+        return self.tells_all or timestamp_ms >= self.first_timestamp_ms
 
     @property
     def tells_all(self) -> bool:

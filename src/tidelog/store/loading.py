@@ -14,7 +14,7 @@ from uuid import UUID
 from tidelog.config import StoreConfig
 from tidelog.disk.file_pool import FilePool
 from tidelog.disk.names import TopicPartition
-from tidelog.errors import DamagedLogError, StorageError, TidelogError
+from tidelog.errors import DamagedLogError, InvalidConfigError, StorageError, TidelogError
 from tidelog.log.storage_errors import storage_error
 from tidelog.store.adopting import find_partitions, new_file, with_found_topics, with_settings
 from tidelog.store.cluster_metadata import read_cluster_metadata
@@ -61,24 +61,35 @@ def load(
     if adopt not in (True, False, "cluster-metadata"):
         raise ValueError(f"adopt must be True, False or 'cluster-metadata', not {adopt!r}")
     settings = StoreConfig.of(config)
+    check_clock(clock)
     resolved = resolve_paths(paths)
     disk = pool.disk
     check_directories(disk, resolved, adopt=bool(adopt))
-    directories = hold_all(disk, resolved, lock_timeout_s)
-    state = StoreState(directories, StoreFile(_NO_ID), settings, clock, pool, random)
+    state = StoreState([], StoreFile(_NO_ID), settings, clock, pool, random)
     state.forget_positions = partial(forget_topic, state)
     try:
+        state.directories = directories = hold_all(disk, resolved, lock_timeout_s)
         # Again: it may have been somebody else's a moment ago.
         _read_file(state, check_directories(disk, state.paths, adopt=bool(adopt)), adopt)
         _finish(state)
         _load_logs(state, progress, only if all(directory.was_closed_in_order for directory in directories) else None)
     except BaseException as error:  # an interrupt too: nobody else would give the directories back
+        state.is_closed = True
         with suppress(TidelogError):  # the first error is the one to tell
             close_logs(state)
         if isinstance(error, OSError) and not isinstance(error, TidelogError):
             raise storage_error(error, resolved[0], "opening the store failed") from error
         raise
     return state
+
+
+def check_clock(clock: Callable[[], object]) -> None:
+    """Raise unless a clock gives whole milliseconds. Others would get into the store's file, which could not be read any more."""
+    found = clock()
+    if not isinstance(found, int):
+        raise InvalidConfigError(
+            "a clock that does not give whole milliseconds", expected="an int", found=repr(found), hint="int(time.time() * 1000)"
+        )
 
 
 def _read_file(state: StoreState, found: StoreFile | None, adopt: Adopt) -> None:
@@ -164,7 +175,9 @@ def _load_logs(state: StoreState, progress: Callable[[LoadProgress], None] | Non
 def _load(state: StoreState, partition: TopicPartition) -> TidelogError | None:
     """Open one log. What is wrong with it is kept for who asks for it: the others go on."""
     try:
-        state.logs[partition] = state.open_log(partition, state.file.topics[partition.topic])
+        log = state.logs[partition] = state.open_log(partition, state.file.topics[partition.topic])
+        if state.is_closed:  # by an interrupt, of which this thread was not told: one that comes while it is started leaves it to itself
+            log.close()
     except TidelogError as error:
         return error
     return None
@@ -178,6 +191,11 @@ def close_logs(state: StoreState) -> None:
         with ThreadPoolExecutor(workers, "tidelog-close") as executor:
             for closing in [executor.submit(log.close) for log in list(state.logs.values())]:
                 first = first or closing.exception()
+    except BaseException:  # an interrupt: nobody else would close the others
+        for log in list(state.logs.values()):
+            with suppress(Exception):
+                log.close()
+        raise
     finally:
         for directory in state.directories:
             try:

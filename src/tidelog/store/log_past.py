@@ -15,6 +15,7 @@ from tidelog.errors import CorruptFileError
 from tidelog.inspection.stats import piece_stats
 from tidelog.log.log_reading import LogReading
 from tidelog.log.segment_piece import SegmentPiece, cut_segment
+from tidelog.log.storage_errors import storage_error
 from tidelog.record.headers import walk_headers
 from tidelog.store.known_points import KnownFrom, PastFacts, compacted_to, gap_end, known_from
 
@@ -106,6 +107,8 @@ def checkpointed(log: LogReading) -> int | None:
         return read_offsets(_disk_of(log), f"{home}/{CLEANER_CHECKPOINT}").get(TopicPartition(*log.partition))
     except CorruptFileError:
         return None  # a cleaner may have been anywhere: gaps tell
+    except OSError as error:
+        raise storage_error(error, home, "reading the cleaner's checkpoint failed") from error
 
 
 def span_of(piece: SegmentPiece, disk: Disk = OS) -> Span | None:

@@ -121,6 +121,8 @@ class Rates:
         """Look how much came in since the last time."""
         now_ms, totals = self._state.clock(), totals_of(self._state)
         passed_s = (now_ms - self._at_ms) / 1000
+        if passed_s < 0:  # the clock was put back: what came in since the last time is not counted, but what comes is
+            self._at_ms, self._totals = now_ms, totals
         if passed_s <= 0:
             return
         share = 1 - math.exp(-passed_s / _MINUTE_S)

@@ -4,6 +4,7 @@ No lock is taken, and nothing is created, changed or removed. Topics are looked 
 creates or deletes meanwhile come and go. A partition is opened when it is first read; one that cannot be read raises for itself only.
 """
 
+import difflib
 import threading
 import warnings
 from collections.abc import Callable, Mapping
@@ -22,7 +23,7 @@ from tidelog.store.broker_topics import BrokerTopics
 from tidelog.store.directories import resolve_paths
 from tidelog.store.groups.source import ReadOnlySource
 from tidelog.store.groups.store_groups import StoreGroups
-from tidelog.store.loading import Paths
+from tidelog.store.loading import Paths, check_clock
 from tidelog.store.read_only_care import ReadOnlyCare
 from tidelog.store.read_only_settings import FoundSettings
 from tidelog.store.read_only_topics import FoundTopic, TopicFacts, find_topics, topic_facts
@@ -30,6 +31,9 @@ from tidelog.store.topic import SettingDescription, TopicDescription
 from tidelog.store.topic_names import INTERNAL_TOPICS
 from tidelog.store.topic_reading import TopicReading
 from tidelog.store.transactions.store_transactions import ReadOnlyStoreTransactions
+
+_MOST_NAMES = 10
+"""Of more topics than that not all are named where one is not found: a broker may have thousands."""
 
 
 class ReadOnlyStore(ReadOnlyCare, StoreGroups, ReadOnlyStoreTransactions):
@@ -64,6 +68,7 @@ class ReadOnlyStore(ReadOnlyCare, StoreGroups, ReadOnlyStoreTransactions):
     ) -> "ReadOnlyStore":
         """See `tidelog.open`. With `given_wins` the `config` counts over what is written down about topics: the command line's way."""
         settings = StoreConfig.of(config)
+        check_clock(clock or wall_clock)
         resolved = resolve_paths(paths)
         find_topics(pool.disk, resolved)  # a directory that is missing is told now
         return cls(resolved, pool, settings, clock or wall_clock, given_wins=given_wins)
@@ -87,7 +92,13 @@ class ReadOnlyStore(ReadOnlyCare, StoreGroups, ReadOnlyStoreTransactions):
         """What is on disk of a topic now."""
         found = self.find()
         if name not in found:
-            raise UnknownTopicError(f"no topic {name!r}", path=self.paths[0], hint=f"there are: {', '.join(found) or 'none'}")
+            if len(found) <= _MOST_NAMES:
+                hint = f"there are: {', '.join(found) or 'none'}"
+            elif near := difflib.get_close_matches(str(name), found):
+                hint = f"did you mean {' or '.join(near)}?"
+            else:
+                hint = f"there are {len(found)} others"
+            raise UnknownTopicError(f"no topic {name!r}", path=self.paths[0], hint=hint)
         return found[name]
 
     def topic_id(self, name: str) -> UUID | None:
@@ -134,10 +145,10 @@ class ReadOnlyStore(ReadOnlyCare, StoreGroups, ReadOnlyStoreTransactions):
             hint = "restore it from a backup, or delete the topic; a store of several directories has to be given all of them"
             raise LogNotFoundError("the directory of a partition is missing", path=f"{self.paths[0]}/{name}", hint=hint)
         raise UnknownTopicError(
-            f"no partition {partition} of topic {found.name!r}",
+            f"no partition {partition!r} of topic {found.name!r}",
             path=self.paths[0],
             expected=f"one of {', '.join(map(str, found.partition_ids()))}",
-            found=partition,
+            found=repr(partition),
             hint="partitions are counted from 0",
         )
 

@@ -32,7 +32,7 @@ def headers_of(headers: Any) -> tuple[tuple[tuple[str, bytes | None], ...], byte
     try:
         pairs = tuple(tuple(pair) if isinstance(pair, list) else pair for pair in headers)
         return pairs, encode_headers(pairs, 0)
-    except TypeError as error:
+    except (TypeError, UnicodeEncodeError) as error:
         raise InvalidRecordTypeError(
             "headers that are none",
             expected="pairs of a name (str) and a value (bytes or None)",
@@ -67,7 +67,8 @@ def explain(error: Exception, records: Any, first: int, *, is_arrow: bool) -> No
     if not is_arrow:
         check_rows(records, first)
     elif isinstance(error, TypeError) or type(error).__module__.startswith("pyarrow"):
-        raise InvalidRecordTypeError(str(error), hint='cast text to binary: column.cast("binary")') from error
+        hint = 'cast text to binary: column.cast("binary")' if "text" in str(error) else None
+        raise InvalidRecordTypeError(str(error), hint=hint) from error
 
 
 def check_rows(rows: Iterable[Any], first: int = 0) -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tidelog.disk.names import TopicPartition, deleted_directory
 from tidelog.errors import InvalidConfigError, UnknownTopicError
 from tidelog.log.log import Log
+from tidelog.plurals import counted
 from tidelog.retention import (
     AnyPolicy,
     Deleted,
@@ -54,7 +55,8 @@ class PartitionDeleted(NamedTuple):
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.partition}: {self.segments} segments, {self.size_bytes} bytes, {self.records} records by {self.rule}: {self.reason}"
+        gone = f"{counted(self.segments, 'segment')}, {self.size_bytes} bytes, {counted(self.records, 'record')}"
+        return f"{self.partition}: {gone} by {self.rule}: {self.reason}"
 
 
 class RetentionFailure(NamedTuple):

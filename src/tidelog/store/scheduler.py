@@ -85,7 +85,7 @@ class Scheduler:
             return
         with self._one_at_a_time:
             pass
-        if self._thread is not None:
+        if self._thread is not None and self._thread.is_alive():  # an interrupt may have come before it was started
             self._thread.join()
 
     def abandon(self) -> None:

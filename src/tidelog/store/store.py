@@ -13,6 +13,7 @@ from tidelog.disk.file_pool import SHARED, FilePool
 from tidelog.disk.names import TopicPartition
 from tidelog.errors import TidelogError
 from tidelog.log.log import Log
+from tidelog.plurals import counted
 from tidelog.record.kernel.clock import wall_clock
 from tidelog.retention import AnyPolicy
 from tidelog.store import topic_changes, topic_deletion
@@ -183,4 +184,4 @@ class Store(StoreCare, StoreGroups, StoreTransactions):
             warnings.warn(f"{self!r} was dropped without being closed", ResourceWarning, stacklevel=2)
 
     def __repr__(self) -> str:
-        return f"Store({', '.join(self.paths)}; {len(self._state.file.topics)} topics)"
+        return f"Store({', '.join(self.paths)}; {counted(len(self._state.file.topics), 'topic')})"

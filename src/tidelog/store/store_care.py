@@ -12,7 +12,7 @@ from tidelog.store.metrics import Rates, StoreMetrics, measure
 from tidelog.store.retaining import Retention, RetentionResult
 from tidelog.store.scheduler import Scheduler
 from tidelog.store.state import StoreState
-from tidelog.store.tasks import tasks_of
+from tidelog.store.tasks import raise_first, tasks_of
 from tidelog.store.topic_deletion import remove_due
 from tidelog.store.transactions.coordinator import Coordinator
 from tidelog.store.transactions.expiring import tasks_of_transactions
@@ -43,10 +43,16 @@ class StoreCare:
         self.scheduler = Scheduler([*tasks, *tasks_of_transactions(self._transactions)], self._state.clock)
 
     def flush(self) -> None:
-        """Make everything durable, indexes too."""
+        """Make everything durable, indexes too. What goes wrong with one log is raised when all had their turn."""
         self._state.check()
+        errors: list[Exception] = []
         for log in list(self._state.logs.values()):
-            log.flush()
+            try:
+                log.flush()
+            except Exception as error:
+                if not log.is_closed:  # closing has flushed it; its topic may have been deleted meanwhile
+                    errors.append(error)
+        raise_first(errors)
 
     def retain(self, topic: str | None = None) -> RetentionResult:
         """Delete what need not be kept any more, now: of one topic, or of all. What went, by rule, and what could not be done.

@@ -8,6 +8,7 @@ from tidelog.config import SETTINGS
 from tidelog.config.setting import to_text
 from tidelog.disk.names import TopicPartition
 from tidelog.log.log import Log
+from tidelog.plurals import counted
 from tidelog.store import topic_changes
 from tidelog.store.state import StoreState
 from tidelog.store.topic_names import INTERNAL_TOPICS
@@ -107,4 +108,4 @@ class Topic(TopicProducing, TopicReading):
 
     def __repr__(self) -> str:
         entry = self._state.file.topics.get(self.name)
-        return f"Topic({self.name!r}, {'deleted' if entry is None else f'{entry.partitions} partitions'})"
+        return f"Topic({self.name!r}, {'deleted' if entry is None else counted(entry.partitions, 'partition')})"

@@ -16,7 +16,7 @@ from uuid import UUID
 from tidelog.config import LogConfig
 from tidelog.disk.log_directory import LogDirectory
 from tidelog.disk.names import TopicPartition, check_name, parse_partition
-from tidelog.errors import InvalidTopicError, LogClosedError, LogFailedError, StorageError, TidelogError, TopicExistsError
+from tidelog.errors import InvalidTopicError, LogClosedError, StorageError, TidelogError, TopicExistsError
 from tidelog.log.storage_errors import typed_refusals
 from tidelog.store.file_changes import write
 from tidelog.store.internal_topics import INTERNAL
@@ -176,14 +176,14 @@ def alter(state: StoreState, name: str, config: Mapping[str, object], reset: Ite
 
 def _reconfigure(state: StoreState, name: str, config: LogConfig) -> None:
     """Let the logs of a topic go on with other settings; the first error is raised when all have them."""
-    first: LogFailedError | None = None
+    first: StorageError | None = None
     for partition, log in state.logs.items():
         if partition.topic == name:
             try:
                 log.reconfigure(config)
             except LogClosedError:
                 pass  # by hand; it takes the settings when it is opened again
-            except LogFailedError as error:  # so does this one, but somebody has to do something about it
+            except StorageError as error:  # so does one that has failed; of another the disk has refused what stricter flushing asks for
                 first = first or error
     if first is not None:
         raise first

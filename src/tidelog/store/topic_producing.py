@@ -2,7 +2,9 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from tidelog.errors import LogClosedError, RefusedBatchError, TidelogError
 from tidelog.log.log import Log
@@ -32,6 +34,11 @@ class TopicProducing:
     name: str
     _state: StoreState
     _targets: AppendTargets | None = None
+
+    @property
+    @abstractmethod
+    def topic_id(self) -> UUID | None:
+        """By which it is told from another topic of the same name."""
 
     @property
     @abstractmethod
@@ -75,8 +82,8 @@ class TopicProducing:
             place = 0
         else:
             place = targets.partitioner.partition(key, _size(key, value, encoded))
-        log = targets.logs.get(place) or targets.log(place)
         try:
+            log = targets.logs.get(place) or targets.log(place)
             info = log.append_record(key, value, encoded, timestamp_ms)
         except LogClosedError:
             # The topic was deleted, perhaps made again, or the store is closed, which is said here.
@@ -85,8 +92,8 @@ class TopicProducing:
                 place = targets.partitioner.partition(key, _size(key, value, encoded))
             info = targets.log(place).append_record(key, value, encoded, timestamp_ms)
         except TidelogError as error:
-            if error.path is None:
-                error.path = log.directory
+            if error.path is None and place in targets.logs:
+                error.path = targets.logs[place].directory
             raise
         append_time_ms = info[3]
         return _new(RecordMetadata, (place, info[0], timestamp_ms if append_time_ms < 0 else append_time_ms))
@@ -128,10 +135,20 @@ class TopicProducing:
                 path=self._state.paths[0],
                 kafka_error="INVALID_TOPIC_EXCEPTION",
             )
-        targets = AppendTargets(Partitioner(self.partitions, self.partition_ids(), self._state.random, sticky_bytes), self.log)
+        known = self.topic_id, self.partitions
+        partitioner = Partitioner(known[1], self.partition_ids(), self._state.random, sticky_bytes)
+        targets = AppendTargets(partitioner, partial(self._log_of, known))
         if self._targets is None:
             self._targets = targets
         return targets
+
+    def _log_of(self, known: tuple[UUID | None, int], partition: int) -> Log:
+        """The log of a partition, if the topic is the one whose id and partitions these are: in another of its name, keys lie elsewhere."""
+        if (self.topic_id, self.partitions) == known:
+            log = self.log(partition)
+            if (self.topic_id, self.partitions) == known:  # asked again: somebody may have made another one meanwhile
+                return log
+        raise LogClosedError(f"topic {self.name!r} was deleted, and made again", path=self._state.paths[0])
 
 
 def _size(key: bytes | None, value: bytes | None, headers: bytes) -> int:

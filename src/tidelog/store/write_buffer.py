@@ -138,13 +138,14 @@ class WriteBuffer(RowBuffer):
 
     def sent(self, batches: list[WriteBatch], error: BaseException | None) -> None:
         """They have their outcomes."""
+        if error is not None:
+            with self.lock:
+                self.error = error  # first: whoever flushes waits for the batches, and asks for it then
         for batch in batches:
             batch.finish()
         with self.lock:
             self._in_flight = [batch for batch in self._in_flight if not batch.is_done]
             self._ready_bytes -= sum(batch.size_bytes for batch in batches)
-            if error is not None:
-                self.error = error
             self._space.notify_all()
 
     # After a fork

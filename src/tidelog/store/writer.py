@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from tidelog.errors import InvalidConfigError, TidelogError
+from tidelog.plurals import counted
 from tidelog.record.compression import Compression
 from tidelog.record.encoding import MAX_BATCH_BYTES, Headers
 from tidelog.record.kernel.gathering import RowGatherer, WriteHandle
@@ -144,7 +145,7 @@ class Writer(RowGatherer):
             buffer.close()
 
     def __repr__(self) -> str:
-        return f"Writer({self.topic!r}, {self.partition_count} partitions)"
+        return f"Writer({self.topic!r}, {counted(self.partition_count, 'partition')})"
 
 
 def close_writers(state: StoreState) -> Exception | None:

@@ -14,7 +14,7 @@ import pytest
 import tidelog
 from tests.support.logs import TIME
 from tidelog import LATEST, aio, aio_topic
-from tidelog.errors import LockedError, LogClosedError, LogNotFoundError, UnknownTopicError
+from tidelog.errors import ChecksumError, InvalidRecordTypeError, LockedError, LogClosedError, LogNotFoundError, UnknownTopicError
 from tidelog.retention import FreeSpaceFloor
 from tidelog.store.loading import LoadProgress
 from tidelog.store.topic import Topic
@@ -143,7 +143,7 @@ def test_the_loops_thread_does_none_of_the_work(tmp_path: Path, monkeypatch: pyt
     for name in ("create_topic", "topics", "delete_topic", "flush", "close"):
         monkeypatch.setattr(tidelog.Store, name, elsewhere(name, getattr(tidelog.Store, name)))
     monkeypatch.setattr(Rounds, "next_round", elsewhere("next_round", Rounds.next_round))
-    monkeypatch.setattr(aio_topic, "_take", elsewhere("_take", aio_topic._take))
+    monkeypatch.setattr(aio_topic._Ahead, "take", elsewhere("take", aio_topic._Ahead.take))
 
     async def test() -> None:
         async with await aio.open(tmp_path / "store") as store:
@@ -159,7 +159,7 @@ def test_the_loops_thread_does_none_of_the_work(tmp_path: Path, monkeypatch: pyt
             await store.delete_topic("tide")
 
     run(test)
-    assert called == {*names, "create_topic", "topics", "delete_topic", "flush", "close", "next_round", "_take"}
+    assert called == {*names, "create_topic", "topics", "delete_topic", "flush", "close", "next_round", "take"}
 
 
 def test_many_and_large_records_come_in_chunks(tmp_path: Path) -> None:
@@ -444,6 +444,55 @@ def test_what_the_store_has_the_twin_has(tmp_path: Path) -> None:
                 await consumer.commit()
                 assert len(await directory.group("g", positions=store).positions()) == 1
                 assert directory.store._clock() == now_ms
+
+    run(test)
+
+
+def test_asking_what_would_be_done(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with await aio.open(tmp_path / "store") as store:
+            topic = await store.create_topic("a")
+            await topic.append(b"value", key=b"key")
+            async with await aio.open(tmp_path / "store", "r") as directory:
+                for one in (store, directory):
+                    assert [str(found.partition) for found in (await one.explain("a", TIME)).partitions] == ["a-0"]
+                    assert len((await one.what_if("a", [{"retention.ms": 5}], now_ms=TIME)).rows) == 1
+                    assert (await one.compact("a", dry_run=True)).dry_run
+                    assert (await one.metrics()).partitions[0].log_end_offset == 1
+            assert await store.remove_deleted() == 0
+
+    run(test)
+
+
+@pytest.mark.leaves("batch-crc")
+def test_records_in_front_of_damage_are_given(tmp_path: Path) -> None:
+    with tidelog.open(tmp_path / "store") as store:
+        topic = store.create_topic("tide")
+        for number in range(5):
+            topic.append(b"%d" % number)
+        topic.log(0).roll()
+        topic.append(b"behind")
+    path = tmp_path / "store" / "tide-0" / "00000000000000000000.log"
+    path.write_bytes(path.read_bytes()[:-1] + b"!")
+
+    async def test() -> None:
+        async with await aio.open(tmp_path / "store") as store:
+            got = []
+            with suppress(ChecksumError):
+                async for record in (await store.topic("tide")).read():
+                    got.append(record.value)
+                pytest.fail("nobody was told of the damage")
+            assert got == [b"0", b"1", b"2", b"3"]
+
+    run(test)
+
+
+@pytest.mark.parametrize("record", [{"value": 5}, {"value": b"", "key": 5}, {"value": "text"}])
+def test_what_no_record_is_made_of_is_refused_by_a_writer(tmp_path: Path, record: dict[str, Any]) -> None:
+    async def test() -> None:
+        async with a_topic(tmp_path) as topic, topic.writer() as writer:
+            with pytest.raises(InvalidRecordTypeError):
+                await writer.append(**record)
 
     run(test)
 

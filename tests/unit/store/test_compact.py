@@ -54,7 +54,7 @@ def test_a_second_time_there_is_nothing_to_do_and_it_says_so(tmp_path: Path) -> 
         assert only(store.compact("table")) == "everything up to offset 4 is clean"
         assert files_of(log) == before
         put(log, (b"a", b"v9"))
-        assert only(store.compact("table")) == "the 1 records that are not clean yet are in the active segment; roll=True"
+        assert only(store.compact("table")) == "the only record that is not clean yet is in the active segment; roll=True"
         assert store.compact("table", roll=True).records_removed == 1
         assert offsets_in(log) == [4]
 

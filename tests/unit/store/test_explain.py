@@ -5,11 +5,15 @@ from pathlib import Path
 
 import pytest
 
+import tidelog
 from tests.support.golden import GOLDEN
 from tests.support.kept_stores import BATCH_BYTES, DAY_MS, open_store, small_segments
 from tests.support.kept_stores import fill as fill_log
 from tests.support.logs import TIME, FakeClock, files_of
-from tidelog.errors import LogClosedError, UnknownTopicError
+from tidelog.disk.disk import OS
+from tidelog.disk.names import CLEANER_CHECKPOINT
+from tidelog.errors import LogClosedError, StorageError, UnknownTopicError
+from tidelog.store.copied_topics import cleaner_offsets
 
 SEGMENT_BYTES = 2 * BATCH_BYTES
 
@@ -130,6 +134,19 @@ def test_a_partition_that_could_not_be_opened(tmp_path: Path) -> None:
         assert found.partitions[0].left_alone.startswith("it could not be opened")
         assert found.partitions[1].left_alone is None
         assert store.metrics().failed_partitions == 1
+
+
+def test_a_checkpoint_of_the_cleaner_that_cannot_be_read(tmp_path: Path) -> None:
+    with open_store(tmp_path / "store", FakeClock()) as store:
+        store.create_topic("emails").append(b"value", key=b"key")
+    (tmp_path / "store" / CLEANER_CHECKPOINT).mkdir()
+    with tidelog.open(tmp_path / "store", "r") as store:
+        topic = store.topic("emails")
+        for ask in (store.explain, lambda: store.compact(dry_run=True), lambda: topic.table(as_of=0)):
+            with pytest.raises(StorageError, match="reading the cleaner's checkpoint failed"):
+                ask()
+        assert topic.table() == {b"key": b"value"}
+    assert cleaner_offsets(OS, [str(tmp_path / "store")]) == {}  # a copy does without
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:

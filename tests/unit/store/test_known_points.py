@@ -25,6 +25,8 @@ def facts(start: int = 0, cleaned_to: int | None = None, gap: int | None = None)
 
 def test_the_rule() -> None:
     assert known_from(facts(), -1) == KnownFrom(TIDE, "/tide-0", -1, -1, None)
+    assert known_from(facts(), -1).tells_offset(-9)
+    assert known_from(facts(), -1).tells_time(-900)  # before 1970
     cleaned = known_from(facts(cleaned_to=50), 900)
     assert (cleaned.first_offset, cleaned.first_timestamp_ms) == (49, 900)
     assert [cleaned.tells_offset(offset) for offset in (48, 49, 99)] == [False, True, True]

@@ -103,6 +103,19 @@ def test_rates_follow_what_comes_in(tmp_path: Path) -> None:
         assert store.metrics().topics[0].records_in_per_s == pytest.approx(10 / 2.718281828, rel=1e-3)
 
 
+def test_rates_go_on_when_the_clock_was_put_back(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with open_store(tmp_path / "store", clock) as store:
+        log = store.create_topic("emails").log(0)
+        advance(store, clock, 10_000, 5000)
+        clock.now_ms -= 3_600_000
+        store.scheduler.run_due()
+        for _ in range(60):
+            advance(store, clock, 5000, 5000)
+            log.append(numbered(0, 50))
+        assert store.metrics().topics[0].records_in_per_s == pytest.approx(10, rel=0.05)
+
+
 def test_the_tasks(tmp_path: Path) -> None:
     clock = FakeClock()
     with open_store(tmp_path / "store", clock) as store:

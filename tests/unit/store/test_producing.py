@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from crc32c import crc32c
@@ -118,6 +119,7 @@ def test_buffers_are_copied(store: Store) -> None:
         {"value": 5},
         {"value": b"", "headers": [("name", "text")]},
         {"value": b"", "headers": [(b"name", b"")]},
+        {"value": b"", "headers": [("\ud800", b"")]},
         {"value": b"", "headers": [5]},
         {"value": b"", "headers": 5},
         {"value": b"", "timestamp_ms": 1.5},
@@ -180,6 +182,16 @@ def test_a_deleted_topic_a_new_one_of_its_name_and_a_closed_store(store: Store) 
     for append in (lambda: topic.append(b"late"), lambda: topic.append_many([(b"k", b"v")]), lambda: topic.writer()):
         with pytest.raises(LogClosedError, match="the store is closed"):
             append()
+
+
+@pytest.mark.parametrize("count", [2, 7])
+def test_keys_go_where_they_belong_in_a_topic_that_was_made_again(store: Store, count: int) -> None:
+    topic = store.create_topic("emails", 5, topic_id=(topic_id := uuid4()))
+    topic.append(b"old", partition=0)
+    store.delete_topic("emails")
+    store.create_topic("emails", count, topic_id=topic_id)
+    for key in (b"%d" % number for number in range(50)):
+        assert topic.append(b"new", key=key).partition == partition_for_key(key, count)
 
 
 def test_a_full_disk_loses_nothing_and_appends_go_on_when_there_is_room(store: Store, disk: FaultyDisk) -> None:

@@ -87,7 +87,7 @@ def test_all_kinds_of_rows(store: Store) -> None:
     ]
     assert summary == AppendSummary({0: PartitionAppended(8, 1, topic.log(0).size_bytes, 0, 7)})
     assert (summary.records, summary.batches, summary.size_bytes) == (8, 1, topic.log(0).size_bytes)
-    assert str(summary) == f"8 records in 1 batches, {summary.size_bytes} bytes, in 1 partitions"
+    assert str(summary) == f"8 records in 1 batch, {summary.size_bytes} bytes, in 1 partition"
 
 
 @pytest.mark.parametrize("kind", ["list", "iterator", "table", "record batch"])
@@ -216,6 +216,25 @@ def test_tables_that_are_no_records(store: Store, column: dict[str, Any], kind: 
     with pytest.raises(kind):
         topic.append_many(pa.table(column))
     assert end_offsets(topic) == [0] * partitions
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([b"a", b"b", b"a"], pa.large_binary()),
+        pa.array([b"a", b"b", b"a"], pa.binary_view()),
+        pa.array([b"a", b"b", b"a"]).dictionary_encode(),
+        pa.nulls(3),
+    ],
+    ids=["large", "view", "dictionary", "null"],
+)
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_values_of_all_kinds_of_columns(store: Store, values: Any, partitions: int) -> None:
+    topic = store.create_topic("emails", partitions)
+    keys = pa.array([b"k", None, b"k"])
+    assert topic.append_many(pa.table({"key": keys, "value": values})).records == 3
+    found = [(record.key, record.value) for record in topic.read()]
+    assert sorted(found, key=repr) == sorted(zip(keys.to_pylist(), values.to_pylist(), strict=True), key=repr)
 
 
 @pytest.mark.parametrize("nonsense", [5, None, "text", b"bytes", {"key": "value"}, pa.array([1])])

@@ -165,6 +165,23 @@ def test_partitions_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         reader.explain()
 
 
+@pytest.mark.leaves("ends-below-recovery-point")
+def test_a_partition_whose_files_are_lost_is_an_empty_log(tmp_path: Path) -> None:
+    with open_small(tmp_path) as store:
+        store.create_topic("a", 1, {"cleanup.policy": "compact,delete", "retention.ms": 1000}).append(b"value", key=b"key")
+    for file in (tmp_path / "a-0").iterdir():
+        file.unlink()
+    with tidelog.open(tmp_path, "r") as reader:
+        assert reader.topic("a").table(as_of=0) == {}
+        [explained] = reader.explain("a").partitions
+        assert explained.left_alone is None
+        assert [one.segment.size_bytes for one in explained.segments] == [0]
+        assert str(reader.compact("a", dry_run=True)) == "a-0: nothing to compact, it is empty"
+        [row] = reader.what_if("a", [{"retention.ms": 1}]).rows
+        assert (row.segments, row.records) == (0, 0)
+        assert reader.log("a", 0).max_timestamp is None
+
+
 def test_opened_by_its_class(tmp_path: Path) -> None:
     with open_small(tmp_path) as store:
         store.create_topic("a")

@@ -100,6 +100,18 @@ def test_topics_come_and_go(ours: tuple[Path, TopicModel], tmp_path: Path) -> No
             store.topic("new")
 
 
+def test_of_many_topics_those_are_named_that_are_near(tmp_path: Path) -> None:
+    for number in range(100, 150):
+        (tmp_path / f"emails{number}-0").mkdir()
+    with open_reader(tmp_path) as store:
+        with pytest.raises(UnknownTopicError, match=r"did you mean emails1\d\d or emails1\d\d or emails1\d\d\?"):
+            store.topic("emails999")
+        with pytest.raises(UnknownTopicError, match="there are 50 others"):
+            store.topic("x")
+        with pytest.raises(UnknownTopicError, match=r"no partition '0' of topic 'emails100': expected one of 0, found '0'"):
+            store.log("emails100", "0")  # type: ignore[arg-type]
+
+
 def test_what_is_known_of_a_topic(ours: tuple[Path, TopicModel]) -> None:
     with open_reader(ours[0]) as store:
         described = store.topic("tide").describe()

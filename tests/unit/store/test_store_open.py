@@ -2,7 +2,10 @@
 
 import os
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
@@ -10,7 +13,9 @@ import tidelog
 from tests.support.logs import a_batch
 from tests.support.small_stores import failed, file_of, open_store, partitions_in, state_of, tree_of, values_of
 from tidelog.disk.names import TopicPartition
-from tidelog.errors import DamagedLogError, LogNotFoundError, NotAStoreError
+from tidelog.errors import DamagedLogError, InvalidConfigError, LogClosedError, LogFailedError, LogNotFoundError, NotAStoreError
+from tidelog.log.log import Log
+from tidelog.store import loading
 from tidelog.store.loading import LoadProgress
 from tidelog.store.store_file import STORE_FILE
 
@@ -22,7 +27,7 @@ def test_a_missing_directory_becomes_a_store(tmp_path: Path) -> None:
         assert store.topics() == []
         topic = store.create_topic("emails", 2)
         topic.log(0).append(a_batch(3))
-        assert repr(store) == f"Store({home}; 1 topics)"
+        assert repr(store) == f"Store({home}; 1 topic)"
     assert {path.name for path in home.iterdir()} == {
         ".kafka_cleanshutdown",
         ".lock",
@@ -149,7 +154,7 @@ def test_closing_twice_and_using_it_afterwards(tmp_path: Path) -> None:
     for use in uses:
         with pytest.raises(tidelog.TidelogError, match="closed"):
             use()
-    assert repr(topic) == "Topic('emails', 1 partitions)"
+    assert repr(topic) == "Topic('emails', 1 partition)"
 
 
 def test_dropped_open_it_says_so(tmp_path: Path) -> None:
@@ -169,6 +174,116 @@ def test_a_log_that_was_closed_by_hand_is_opened_again(tmp_path: Path) -> None:
         topic.log(0).append(a_batch())
         assert topic.log(0) is topic.log(0)
         assert values_of(topic.log(0)) == [b"value"] * 2
+
+
+class Interrupted(ThreadPoolExecutor):
+    """Ctrl-C comes while it starts its first thread: that one does its work all the same, and nobody waits for it."""
+
+    left: ClassVar[list[threading.Thread]] = []
+
+    def submit(self, function: Any, /, *arguments: Any, **options: Any) -> Any:
+        self.left.append(threading.Thread(target=function, args=arguments, kwargs=options))
+        raise KeyboardInterrupt
+
+
+@pytest.fixture
+def left() -> list[threading.Thread]:
+    Interrupted.left.clear()
+    return Interrupted.left
+
+
+def test_an_interrupt_while_a_thread_is_started_to_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: list[threading.Thread]
+) -> None:
+    with open_store(tmp_path) as store:
+        store.create_topic("emails", 3)
+    monkeypatch.setattr(loading, "ThreadPoolExecutor", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        open_store(tmp_path)
+    monkeypatch.undo()
+    for thread in left:
+        thread.start()
+        thread.join()
+    with open_store(tmp_path) as store:
+        assert store.failures == {}
+
+
+def test_an_interrupt_while_a_thread_is_started_to_close(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: list[threading.Thread]
+) -> None:
+    store = open_store(tmp_path)
+    topic = store.create_topic("emails", 3)
+    monkeypatch.setattr(loading, "ThreadPoolExecutor", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        store.close()
+    monkeypatch.undo()
+    for thread in left:
+        thread.start()
+        thread.join()
+    assert store.is_closed
+    with pytest.raises(LogClosedError):
+        topic.append(b"late")
+    with open_store(tmp_path) as store:
+        assert store.topic("emails").log(2).load_report.was_clean
+
+
+def test_an_interrupt_before_the_thread_of_the_tasks_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        if thread.name == "tidelog-scheduler":
+            raise KeyboardInterrupt
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        tidelog.open(tmp_path / "store")
+    monkeypatch.undo()
+    tidelog.open(tmp_path / "store").close()
+
+
+def test_an_interrupt_right_behind_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    for what in ("_read_file", "StoreState"):
+        monkeypatch.setattr(loading, what, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            open_store(tmp_path)
+        monkeypatch.undo()
+        open_store(tmp_path).close()
+
+
+@pytest.mark.parametrize("now_ms", [1_700_000_000_000.5, None, "0"])
+@pytest.mark.parametrize("mode", ["a", "r"])
+def test_a_clock_gives_whole_milliseconds(tmp_path: Path, mode: Any, now_ms: Any) -> None:
+    open_store(tmp_path).close()
+    before = tree_of(tmp_path)
+    with pytest.raises(InvalidConfigError, match=r"a clock that does not give whole milliseconds: expected an int, found .*time\.time"):
+        tidelog.open(tmp_path, mode, clock=lambda: now_ms)
+    assert tree_of(tmp_path) == before
+
+
+def test_flushing_goes_over_all_logs_whatever_is_wrong_with_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_store(tmp_path) as store:
+        logs = [store.create_topic(name, config={"flush.messages": 100}).log(0) for name in "abc"]
+        for log in logs:
+            log.append(a_batch())
+        logs[0].close()  # by hand, which flushes it
+        flush = Log.flush
+
+        def failing(log: Log) -> None:
+            if log is logs[1]:
+                raise LogFailedError("it was this one")
+            flush(log)
+
+        monkeypatch.setattr(Log, "flush", failing)
+        with pytest.raises(LogFailedError, match="it was this one"):
+            store.flush()
+        assert logs[2].recovery_point == 1
+        monkeypatch.undo()
+        store.flush()
+        assert logs[1].recovery_point == 1
 
 
 class TestSeveralDirectories:

@@ -47,13 +47,13 @@ def test_as_of_an_offset_that_record_is_the_last(one: TopicModel) -> None:
     assert one.topic.table(as_of=6) == {b"c": b""}
     assert one.topic.table(as_of={0: 5}) == {b"b": b"1", b"c": b""}
     assert one.topic.table(as_of=99) == one.topic.table()
-    assert one.topic.table(as_of=-1) == {}
+    assert one.topic.table(as_of=-1) == one.topic.table(as_of=-5) == {}
 
 
 def test_as_of_a_time(one: TopicModel) -> None:
     assert one.topic.table(as_of=Time(TIME + 20)) == {b"a": b"2", b"b": b"1"}
     assert one.topic.table(as_of=datetime.fromtimestamp((TIME + 40) / 1000, UTC)) == {b"b": b"1", b"c": b""}
-    assert one.topic.table(as_of=Time(0)) == {}
+    assert one.topic.table(as_of=Time(0)) == one.topic.table(as_of=datetime(1969, 1, 1, tzinfo=UTC)) == {}
 
 
 def test_a_time_is_that_of_each_record_wherever_it_is(store: Store) -> None:

@@ -4,6 +4,7 @@ import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -25,6 +26,7 @@ from tidelog.errors import (
     TopicExistsError,
     UnknownTopicError,
 )
+from tidelog.log.log import Log
 from tidelog.store.topic import SettingDescription, Topic
 from tidelog.store.topic_deletion import remove_due
 
@@ -122,6 +124,18 @@ class TestCreate:
                     attempt()
             assert tree_of(tmp_path) == before
             assert [topic.name for topic in store.topics()] == ["there"]
+
+    @pytest.mark.parametrize("config", ["retention.ms=5", [("retention.ms", 5)], ["retention.ms"]])
+    def test_settings_that_are_none(self, config: Any, tmp_path: Path) -> None:
+        with open_store(tmp_path) as store:
+            topic = store.create_topic("there")
+            for attempt in (
+                lambda: store.create_topic("a", config=config),
+                lambda: topic.alter(config),
+                lambda: store.what_if("there", [config]),
+            ):
+                with pytest.raises(InvalidConfigError, match="a mapping of names to values"):
+                    attempt()
 
     def test_data_is_kept_for_ever_unless_told_otherwise(self, tmp_path: Path) -> None:
         with open_store(tmp_path / "a") as store:
@@ -322,6 +336,24 @@ class TestAlter:
             topic.log(1).close()
             assert topic.log(1).config.retention_ms == 99
             topic.log(1).append(a_batch())
+
+    def test_a_disk_that_refuses_one_log_does_not_keep_the_others_from_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        reconfigure = Log.reconfigure
+
+        def refuse_the_first(log: Log, config: LogConfig) -> None:
+            if log.partition.partition == 0:
+                raise StorageError("no descriptor is left", path=log.directory)
+            reconfigure(log, config)
+
+        with open_store(tmp_path) as store:
+            topic = store.create_topic("a", 2, {"flush.messages": 100})
+            topic.log(1).append(a_batch())
+            with monkeypatch.context() as patched:
+                patched.setattr(Log, "reconfigure", refuse_the_first)
+                with pytest.raises(StorageError, match="a-0: no descriptor"):
+                    topic.alter({"flush.messages": 1})
+            assert topic.log(1).config.is_durable
+            assert topic.log(1).flushed_end == topic.log(1).log_end_offset
 
 
 class TestDelete:

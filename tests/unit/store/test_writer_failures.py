@@ -223,6 +223,39 @@ def test_a_deleted_topic(store: Store) -> None:
         handle.result(0)
 
 
+def test_a_topic_that_was_made_again_is_another_one(store: Store) -> None:
+    topic = store.create_topic("emails", 3)
+    writer = topic.writer(linger_ms=NEVER_MS)
+    gathered = writer.append(b"old", partition=0)
+    writer.flush()
+    late = writer.append(b"late", partition=0)
+    store.delete_topic("emails")
+    again = store.create_topic("emails", 2)
+    with pytest.raises(LogClosedError, match="deleted, and made again"):
+        writer.append(b"lost", partition=1)
+    with pytest.raises(LogClosedError):
+        writer.close()
+    assert gathered.result(0).offset == 0
+    with pytest.raises(LogClosedError):
+        late.result(0)
+    assert values(again, 0) == values(again, 1) == []
+
+
+def test_who_flushes_is_told_however_soon_he_wakes(store: Store) -> None:
+    topic = store.create_topic("emails")
+    writer = topic.writer(linger_ms=NEVER_MS)
+    handle = writer.append(b"x" * 100)
+    topic.alter({"max.message.bytes": 100})
+    told = threading.Event()
+    handle.batch.when_done(lambda: told.wait(SOON_S))  # the thread that sends is held up behind the batch that failed
+    try:
+        with pytest.raises(MessageTooLargeError):
+            writer.flush()
+    finally:
+        told.set()
+    writer.close()
+
+
 def test_something_unforeseen_is_told_and_the_thread_goes_on(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = store.create_topic("emails")
     append_run = Log.append_run
