@@ -138,8 +138,13 @@ def _measure_again(chosen_jobs: list[Job]) -> int:
         row = rows[place]
         print(f"[{number:2}/{len(narrow)}] {row['name']} {row['ratio']:.2f}, ", end="", file=sys.stderr, flush=True)
         job = jobs[row["name"]]
-        rows[place] = results.pooled(job, row, job.measure(inputs, FULL))
-        print(f"with twice the samples {rows[place]['ratio']:.2f}", file=sys.stderr, flush=True)
+        try:
+            rows[place] = results.pooled(job, row, job.measure(inputs, FULL))
+        except Exception as error:
+            traceback.print_exc()
+            rows[place] = results.failed(job, error)
+        said = rows[place].get("error") or f"with twice the samples {rows[place]['ratio']:.2f}"
+        print(said, file=sys.stderr, flush=True)
         results.write("latest", rows, facts)
     print(results.table([rows[place] for place in narrow]))
     return 0 if all(row["kept"] for row in rows) else 1

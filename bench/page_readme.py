@@ -17,7 +17,7 @@ _ROWS = (
     ("one record, on disk when the call returns", "SQLite (WAL, FULL)", "5-append-durable-sqlite"),
     ("the same from 16 threads", "SQLite (WAL, FULL)", "5-append-durable-16-sqlite"),
     ("many records at once from Arrow, durable", "DuckDB", "5-append-many-arrow-duckdb"),
-    ("replay as Arrow columns, CRCs checked", "DuckDB; Parquet", "5-replay-arrow-duckdb", "5-replay-arrow-parquet"),
+    ("replay as Arrow columns, CRCs checked", "DuckDB; Parquet, each as a table", "5-replay-arrow-duckdb", "5-replay-arrow-parquet"),
     ("ready batches to a partition, in runs", "Kafka's own `UnifiedLog`", "2-append-leader-runs"),
     ("recovery after a crash, indexes there; missing", "Kafka's own", "2-recovery-with-indexes", "2-recovery-without-indexes"),
     ("log compaction, 100 k keys; 4 M", "Kafka's own `Cleaner`", "6-compact-s-100k", "6-compact-s-4m"),

@@ -84,6 +84,23 @@ def test_rows_are_measured_anew_by_name_alone(
     assert said in capsys.readouterr().err
 
 
+def test_a_side_that_fails_again_is_the_rows_error_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fails(_inputs: object, _pace: object) -> Measurement:
+        raise OSError("no broker")
+
+    def measures(_inputs: object, _pace: object) -> Measurement:
+        return Measurement([2.1], [1.0], "peer")
+
+    monkeypatch.setattr(results, "FOLDER", tmp_path)
+    monkeypatch.setattr(machine, "commit", lambda: "abc")
+    jobs = [Job("1-one", ">= 2", "ms", fails), Job("1-two", ">= 2", "ms", measures)]
+    results.write("latest", [results.result_of(job, Measurement([2.1], [1.0], "peer")) for job in jobs], {"commit": "abc"})
+    assert command._measure_again(jobs) == 1
+    one, two = results.latest()[0]
+    assert (one["kept"], one["ratio"], one["error"]) == (False, None, "OSError: no broker")
+    assert two["ours_samples"] == [2.1, 2.1]
+
+
 def test_a_row_measured_anew_stands_with_its_commit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(results, "FOLDER", tmp_path)
     job = Job("1-one", ">= 2", "ms", lambda _inputs, _pace: Measurement([4.0], [1.0], "peer"))

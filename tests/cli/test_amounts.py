@@ -50,10 +50,13 @@ def test_times(text: str, timestamp_ms: int) -> None:
 
 @pytest.mark.parametrize(
     ("parse", "text"),
-    [(parse_size, text) for text in ("", "x", "1x", "-1", "1 MiBs")]
-    + [(parse_rate, text) for text in ("0", "fast", "1MB/h")]
-    + [(parse_duration, text) for text in ("", "5", "5 years", "h", "1h x")]
-    + [(lambda text: parse_time(text, NOW), text) for text in ("", "soon", "@x", "2023-13-01", "25:00")],
+    [(parse_size, text) for text in ("", "x", "1x", "-1", "1 MiBs", "9" * 400)]
+    + [(parse_rate, text) for text in ("0", "fast", "1MB/h", "9" * 400)]
+    + [(parse_duration, text) for text in ("", "5", "5 years", "h", "1h x", "9" * 400 + "d")]
+    + [
+        (lambda text: parse_time(text, NOW), text)
+        for text in ("", "soon", "@x", "2023-13-01", "25:00", "9" * 400 + "d", "9" * 20 + "d", "@" + "9" * 20)
+    ],
 )
 def test_what_is_none_is_told_with_a_hint(parse: object, text: str) -> None:
     assert callable(parse)

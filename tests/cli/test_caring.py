@@ -90,7 +90,7 @@ def test_retain(store: Path) -> None:
     done = run("retain", store, "--apply")
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "retain: 1 segment went, 79 B")
     [line] = log_lines(done.stderr)
-    assert line.startswith("tidelog: deleted from emails-0: 1 segments, 79 bytes, 1 records by size: ")
+    assert line.startswith("tidelog: deleted from emails-0: 1 segment, 79 bytes, 1 record by size: ")
     assert [row["base_offset"] for row in objects("ls", store, "emails", "--segments")] == [1, 2]
     assert not list(store.rglob("*.deleted"))  # nobody comes back for them
     assert run("retain", store, "--apply").stdout == "retain: nothing to do\n"
@@ -168,7 +168,7 @@ def test_records_without_a_key(store: Path) -> None:
         topic.alter({"cleanup.policy": "compact"})
     done = run("compact", store, "odd", "--apply")
     assert done.returncode == 3
-    assert "odd-0 has 1 records without key, at offset 0 (--drop-null-keys drops them, as Kafka does)" in done.stderr
+    assert "odd-0 has 1 record without key, at offset 0 (--drop-null-keys drops them, as Kafka does)" in done.stderr
     assert run("compact", store, "odd", "--apply", "--drop-null-keys").returncode == 0
     assert values(store, "odd") == []
 
@@ -240,7 +240,7 @@ def test_retain_of_a_brokers_directory(broker: Path) -> None:
     assert "emails: settings from __cluster_metadata: retention.ms=172800000 (2 d)\n" in done.stdout
     assert done.stdout.splitlines()[-1] == "retain: 1 segment went, 231 B"
     [line] = log_lines(done.stderr)
-    assert line.startswith("tidelog: deleted from emails-0: 1 segments, 231 bytes, 10 records by time: ")
+    assert line.startswith("tidelog: deleted from emails-0: 1 segment, 231 bytes, 10 records by time: ")
     rows = objects("ls", broker, "emails")
     assert [(row["log_start_offset"], row["log_end_offset"]) for row in rows] == [(10, 10), (0, 0), (0, 0)]
     assert values(broker, "plain")[0] == "plain 0"

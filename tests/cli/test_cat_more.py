@@ -58,6 +58,7 @@ def test_the_last_are_merged_by_time(store: Path) -> None:
     assert values(store, "emails", "-n", "3", "--to", f"@{TIME + 100}") == ["value 97", "value 98", "value 99"]
     assert values(store, "emails", "-n", "1000") == [f"value {number}" for number in range(200)]
     assert values(store, "emails", "-n", "0") == []
+    assert values(store, "odd", "-n", "9" * 20, "-c", "9" * 20) == ['{"a": 1}', None, {"base64": "/wA="}]
 
 
 def test_the_last_that_a_filter_wants_may_lie_far_back(store: Path) -> None:

@@ -137,14 +137,14 @@ def test_a_segment_that_its_owner_removes_meanwhile(tmp_path: Path, monkeypatch:
         for number in range(3):
             topic.append(b"x", timestamp_ms=1_700_000_000_000 + number)
             topic.log(0).roll()
-    real = module.segments_in
+    real = module.listed_segments
 
     def listed(path: str, disk: Any) -> Any:
         found = real(path, disk)
         (tmp_path / "t-0" / f"{0:020}.log").unlink(missing_ok=True)
         return found
 
-    monkeypatch.setattr(module, "segments_in", listed)
+    monkeypatch.setattr(module, "listed_segments", listed)
     done = run("stats", tmp_path, "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1])["records"] == 2

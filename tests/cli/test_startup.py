@@ -85,6 +85,15 @@ def test_each_line_of_help_is_that_of_its_command() -> None:
         assert command.help.endswith(".")
 
 
+@pytest.mark.parametrize("command", ["cat", "verify", "dump", "ingest", "config get", "config set", "config unset"])
+def test_usage_marks_what_may_be_left_out_once(command: str) -> None:
+    """Typer has marks of its own: `[[TOPIC]]` and `{PATH…}...` were printed."""
+    usage = run(*command.split(), "--help").stdout.splitlines()[0]
+    assert usage.startswith(f"Usage: tidelog {command} [OPTIONS] ")
+    assert "[[" not in usage
+    assert "…" not in usage
+
+
 def test_help_lists_all_commands_by_section() -> None:
     done = run("--help")
     assert done.returncode == 0

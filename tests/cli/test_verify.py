@@ -1,13 +1,18 @@
 """`tidelog verify` and `tidelog stats`."""
 
 import json
+import sys
+import weakref
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.commands import objects, run
 from tests.support.golden import GOLDEN
 from tests.support.small_stores import open_store
+from tidelog import inspection
+from tidelog.inspection import SegmentStats
 from tidelog.record import BatchSettings, Compression, NewBatch
 
 BROKER = GOLDEN / "broker" / "data"
@@ -145,7 +150,28 @@ def test_stats_by_records(store: Path) -> None:
     [first, _, whole] = objects("stats", store, "emails", "--records")
     assert (first["tombstones"], first["null_keys"], first["key_bytes"], first["value_bytes"]) == (1, 0, 56, 800)
     assert first["distinct_keys"] == whole["distinct_keys"] == 7
-    assert "about 7 keys, 1 tombstones" in run("stats", store, "--records").stdout
+    assert "about 7 keys, 1 tombstone\n" in run("stats", store, "--records").stdout
+
+
+def test_what_is_known_of_keys_does_not_add_up_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four kibibytes for each segment: of all that lie in a directory they were kept to the end."""
+    with open_store(tmp_path) as made:
+        topic = made.create_topic("t", 8)
+        for number in topic.partition_ids():
+            topic.append(b"x", key=b"k%d" % number, partition=number)
+    sketches: list[weakref.ref[object]] = []
+    alive: list[int] = []
+
+    def watched(path: str, **how: Any) -> list[SegmentStats]:
+        alive.append(sum(sketch() is not None for sketch in sketches))
+        found = inspection.stats(path, **how)
+        sketches.extend(weakref.ref(one.keys) for one in found)
+        return found
+
+    monkeypatch.setattr(sys.modules["tidelog.inspection.stats"], "stats", watched)  # the package has the function under that name
+    assert objects("stats", tmp_path, "--records", "--segments")[-1]["distinct_keys"] == 8
+    assert len(alive) == 8
+    assert max(alive) <= 2
 
 
 def test_stats_of_a_broker() -> None:

@@ -38,7 +38,7 @@ def changed(*arguments: str | Path) -> list[dict[str, Any]]:
 def test_export(store: Path, tmp_path: Path) -> None:
     done = run("export", store, "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"{tmp_path}/out: 11 records in 1 files, ")
+    assert done.stdout.startswith(f"{tmp_path}/out: 11 records in 1 file, ")
     rows = pq.read_table(tmp_path / "out").to_pylist()
     assert [(row["key"], row["value"], row["offset"]) for row in rows[:2]] == [(b"anna-0", b"mail 0", 0), (b"anna-1", b"mail 1", 1)]
     lines = objects(
@@ -81,6 +81,9 @@ def test_copy(store: Path, tmp_path: Path) -> None:
     assert {row["key"] for row in objects("cat", tmp_path / "regex", "emails")} == {"anna-0", "anna-3"}
     objects("copy", store, "-o", tmp_path / "part", "--until-offset", "emails-0=4")
     assert [row["offset"] for row in objects("cat", tmp_path / "part", "emails")] == [0, 1, 2, 3]
+    for name, before_all in (("first", "1969-12-31T23:59:59.999Z"), ("long-ago", "1960-01-01")):
+        # To Kafka a time of -1 is the end of a log: all of it was copied, and of other such times it was said that there are none.
+        assert objects("-q", "copy", store, "-o", tmp_path / name, "--until", before_all)[-1]["records"] == 0
     objects("-q", "copy", store, "-o", tmp_path / "then", "--until", f"@{TIME + 2}")
     assert [row["offset"] for row in objects("cat", tmp_path / "then", "emails")] == [0, 1]
     for path in ("all", "some", "regex", "part", "then"):

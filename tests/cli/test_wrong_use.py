@@ -105,9 +105,10 @@ def test_one_partition_is_no_directory_of_topics(command: str, store: Path, tmp_
         ("ingest {s} t {d}/no.csv", "no.csv: no such file", "the directory comes first"),
         ("verify {d}/no", "no: no such file or directory", "give the directory"),
         ("dump {d}/no", "no: no such file or directory", "give the directory"),
+        ("forget {s} t --key-file {d}/no", "no: no such file", "--key-file names one with a key a line"),
         ("report {s} -o {d}/no/x.html", "no: no such directory", "make it"),
-        ("dump", "Missing argument 'PATH…'", "tidelog dump --help"),
-        ("verify", "Missing argument 'PATH…'", "tidelog verify --help"),
+        ("dump", "Missing argument 'PATH'", "tidelog dump --help"),
+        ("verify", "Missing argument 'PATH'", "tidelog verify --help"),
     ],
 )  # fmt: skip
 def test_in_the_words_of_the_command_line(arguments: str, error: str, hint: str, store: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import weakref
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from tests.cli.commands import objects
 from tests.report.support import made
 from tests.report_check.sample_store import DAY_MS, NOW_MS, build_sample
 from tests.support.small_stores import open_store
-from tidelog.inspection import stats, verify_log_directory
+from tidelog.inspection import SegmentStats, stats, verify_log_directory
+from tidelog.inspection.stats import piece_stats
 from tidelog.log.read_only import ReadOnlyLog
+from tidelog.log.segment_piece import SegmentPiece
 from tidelog.store import ReadOnlyStore
 
 NOW = f"@{NOW_MS}"
@@ -244,3 +247,26 @@ def test_a_partition_that_its_owner_deletes_meanwhile_is_no_damage(tmp_path: Pat
     monkeypatch.setattr(ReadOnlyStore, "log", log)
     told = made(tmp_path / "s", tmp_path / "page.html").facts
     assert told["soundness"]["errors"] == 0
+
+
+def test_what_is_known_of_keys_does_not_add_up_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four kibibytes for each segment: of all that a partition has they were kept until it was told."""
+    with open_store(tmp_path / "s") as store:
+        topic = store.create_topic("t")
+        for number in range(8):
+            topic.append(b"x", key=b"k%d" % number)
+            topic.log(0).roll()
+    sketches: list[weakref.ref[object]] = []
+    alive: list[int] = []
+
+    def watched(piece: SegmentPiece, **how: Any) -> SegmentStats:
+        alive.append(sum(sketch() is not None for sketch in sketches))
+        found = piece_stats(piece, **how)
+        sketches.append(weakref.ref(found.keys))
+        return found
+
+    monkeypatch.setattr("tidelog.report.partition_gathering.piece_stats", watched)
+    [told] = made(tmp_path / "s", tmp_path / "s.html", "--records").facts["topics"]
+    assert told["keys"]["distinct"] == 8
+    assert len(alive) == 9
+    assert max(alive) <= 2

@@ -6,6 +6,7 @@
 2026-11-16T18:00Z 2h @1700000000000 now      times: ISO 8601 (UTC if it names no zone), so long ago, epoch milliseconds
 """
 
+import math
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -15,6 +16,7 @@ from tidelog.errors import InvalidConfigError
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 SECOND_MS: Final = 1000
 
+_MAX_TIME_MS: Final = (1 << 63) - 1
 _NUMBER = r"(\d+(?:\.\d+)?)"
 _SIZE = re.compile(rf"{_NUMBER}\s*([kmgtp]?)(i?)(b?)", re.IGNORECASE)
 _DURATION_PART = re.compile(rf"{_NUMBER}\s*(ms|s|min|m|h|d|w)\s*", re.IGNORECASE)
@@ -30,7 +32,7 @@ def parse_size(text: str) -> int:
         raise InvalidConfigError(f"not a size: {text!r}", hint="bytes, or a number with a unit: 512k, 64MiB, 10MB, 1.5G")
     number, letter, binary, has_b = match[1], match[2].lower(), match[3], match[4]
     base = 1000 if letter and has_b and not binary else 1024
-    return int(float(number) * base ** _POWERS[letter])
+    return int(_finite(float(number) * base ** _POWERS[letter], text))
 
 
 def parse_rate(text: str) -> int:
@@ -55,11 +57,25 @@ def parse_duration(text: str) -> int:
         at = match.end()
     if at == 0 or at < len(word):
         raise InvalidConfigError(f"not a duration: {text!r}", hint="numbers with units: 500ms, 90s, 5m, 2h, 3d, 1w, 1h30m")
-    return round(total)
+    return round(_finite(total, text))
+
+
+def _finite(amount: float, text: str) -> float:
+    """Raise if it is more than a float can say."""
+    if math.isinf(amount):
+        raise InvalidConfigError(f"out of all bounds: {text!r}", hint="a smaller number")
+    return amount
 
 
 def parse_time(text: str, now_ms: int) -> int:
-    """Epoch milliseconds."""
+    """Epoch milliseconds, no more than a record can have."""
+    time_ms = _epoch_ms(text, now_ms)
+    if abs(time_ms) > _MAX_TIME_MS:
+        raise InvalidConfigError(f"out of all bounds: {text!r}", hint=f"no record has a time beyond @{_MAX_TIME_MS}")
+    return time_ms
+
+
+def _epoch_ms(text: str, now_ms: int) -> int:
     word = text.strip()
     if word.lower() == "now":
         return now_ms

@@ -124,8 +124,3 @@ def refuse_laid_over(store: "ReadOnlyStore", topics: Iterable[str]) -> None:
 def place(partition: "TopicPartition") -> dict[str, Any]:
     """For a step of a plan, or a result."""
     return {"topic": partition.topic, "partition": partition.partition}
-
-
-def counted(count: int, what: str) -> str:
-    """As `1 segment`, `2 segments`."""
-    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -1,5 +1,6 @@
 """`tidelog cat`: the records of a topic."""
 
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -144,7 +145,7 @@ def print_records(request: Request, show: Print) -> None:
         topic = stack.enter_context(open_topic(request.directory, request.topic, request.partition, disk, request.command))
         isolation = readable_isolation(topic, request.isolation)
         records: Iterable[Record] = _records(topic, request.partition, request.span, request.wanted, isolation)
-        for record in records if request.count is None else islice(records, request.count):
+        for record in records if request.count is None else islice(records, min(request.count, sys.maxsize)):
             show(record)
 
 

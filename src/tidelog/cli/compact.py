@@ -11,7 +11,6 @@ from tidelog.cli.applying import Plan, change_log, is_to_be_applied
 from tidelog.cli.caring import (
     COMPACTION,
     check_before_change,
-    counted,
     deciding_settings,
     end_with,
     owned_store,
@@ -28,6 +27,7 @@ from tidelog.cli.output import plain, print_json, print_line
 from tidelog.cli.sources import open_store, reading_disk
 from tidelog.cli.targets import Target, changing_store, refuse_others, target_of
 from tidelog.errors import InvalidConfigError
+from tidelog.plurals import counted
 
 if TYPE_CHECKING:
     from tidelog.disk.disk import Disk

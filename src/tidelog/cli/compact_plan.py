@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.cli.amounts import format_size
-from tidelog.cli.caring import counted, place
+from tidelog.cli.caring import place
 from tidelog.cli.targets import Target
+from tidelog.plurals import counted
 
 if TYPE_CHECKING:
     from tidelog.compaction.plan import CleaningPlan

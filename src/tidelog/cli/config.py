@@ -7,7 +7,7 @@ import typer
 
 from tidelog.cli import options
 from tidelog.cli.applying import Plan, change_log, is_to_be_applied
-from tidelog.cli.caring import check_before_change, counted
+from tidelog.cli.caring import check_before_change
 from tidelog.cli.output import print_json, print_line, progress
 from tidelog.cli.provenance import DEFAULT, SettingFact, settings_of
 from tidelog.cli.registry import new_app
@@ -15,6 +15,7 @@ from tidelog.cli.sources import open_store, reading_disk
 from tidelog.cli.tables import Column, print_rows
 from tidelog.cli.targets import changing_store, refuse_others, target_of
 from tidelog.errors import InvalidConfigError
+from tidelog.plurals import counted
 
 app = new_app(help="Get, set or unset the settings of a topic.", no_args_is_help=True)
 
@@ -25,7 +26,7 @@ _COLUMNS = (Column("name", "SETTING"), Column("value", "VALUE", style="bold"), C
 def get(
     directory: options.Directory,
     topic: options.Topic,
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]…", help="Which; all of them without it.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Which; all of them without it.")] = None,
     config: options.Config = None,
     as_json: options.Json = False,
 ) -> None:
@@ -43,7 +44,7 @@ def get(
 def set_values(
     directory: options.StoreDirectory,
     topic: options.Topic,
-    values: Annotated[list[str], typer.Argument(metavar="NAME=VALUE…", help="A time may be written as 7d, a size as 64MiB.")],
+    values: Annotated[list[str], typer.Argument(metavar="NAME=VALUE", help="A time may be written as 7d, a size as 64MiB.")],
     apply: options.Apply = False,
     as_json: options.Json = False,
 ) -> None:
@@ -55,7 +56,7 @@ def set_values(
 def unset(
     directory: options.StoreDirectory,
     topic: options.Topic,
-    names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Which.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Which.")],
     apply: options.Apply = False,
     as_json: options.Json = False,
 ) -> None:

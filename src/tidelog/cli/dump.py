@@ -12,7 +12,7 @@ from tidelog.cli.plain_arguments import DumpOptions
 
 def command(
     paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH…", help="Files of a log, directories of partitions, or whole data directories.")
+        list[Path], typer.Argument(metavar="PATH", help="Files of a log, directories of partitions, or whole data directories.")
     ],
     records: Annotated[bool, typer.Option("--records", help="Also the records of each batch, with key and value.")] = False,
     deep: Annotated[bool, typer.Option("--deep", help="Also the records of each batch; as text only the sizes of key and value.")] = False,

@@ -14,6 +14,7 @@ from tidelog.cli.sources import tell_what_is_odd
 from tidelog.cli.targets import bytes_of, refuse_inside, refuse_partition, target_of
 from tidelog.disk.disk import OS
 from tidelog.errors import InvalidConfigError
+from tidelog.plurals import counted
 
 FORMATS = ("parquet", "json", "csv", "delta", "iceberg")
 
@@ -68,7 +69,9 @@ def _names(text: str | None) -> list[str] | None:
 
 def _print(done: Any, *, as_json: bool) -> None:
     if not as_json:
-        print_line(f"{done.target}: {done.records} records in {len(done.files)} files, {format_size(done.size_bytes)}")
+        print_line(
+            f"{done.target}: {counted(done.records, 'record')} in {counted(len(done.files), 'file')}, {format_size(done.size_bytes)}"
+        )
         return
     for file in done.files:
         print_json({"type": "file", "path": file.path, "records": file.records, "size_bytes": file.size_bytes})

@@ -8,13 +8,14 @@ import typer
 from tidelog.cli import options
 from tidelog.cli.amounts import format_size
 from tidelog.cli.applying import Plan, change_log, is_to_be_applied
-from tidelog.cli.caring import check_before_change, counted, place
+from tidelog.cli.caring import check_before_change, place
 from tidelog.cli.on_spark import job_module, tasks_for
 from tidelog.cli.output import note, plain, print_json, print_line
 from tidelog.cli.sources import tell_what_is_odd
 from tidelog.cli.targets import bytes_of, changing_store, refuse_others, refuse_partition, target_of
 from tidelog.disk.disk import OS
-from tidelog.errors import InvalidConfigError, InvalidTopicError
+from tidelog.errors import InvalidConfigError, InvalidTopicError, LogNotFoundError
+from tidelog.plurals import counted
 
 
 def command(
@@ -67,7 +68,11 @@ def command(
 def _keys(given: list[str] | None, file: Path | None) -> list[bytes]:
     keys = list(map(options.typed_bytes, given or ()))
     if file is not None:
-        lines = (line.removesuffix(b"\r") for line in file.read_bytes().split(b"\n"))  # any other \r is part of a key
+        try:
+            data = file.read_bytes()
+        except FileNotFoundError as error:
+            raise LogNotFoundError("no such file", path=str(file), hint="--key-file names one with a key a line") from error
+        lines = (line.removesuffix(b"\r") for line in data.split(b"\n"))  # any other \r is part of a key
         keys += [line for line in lines if line]
     if not keys:
         raise InvalidConfigError("forget what?", hint="--key KEY, or --key-file FILE with one a line")

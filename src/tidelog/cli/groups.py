@@ -7,7 +7,7 @@ import typer
 from tidelog.cli import options
 from tidelog.cli.amounts import format_time
 from tidelog.cli.applying import Plan, change_log, is_to_be_applied
-from tidelog.cli.caring import check_before_change, counted, place
+from tidelog.cli.caring import check_before_change, place
 from tidelog.cli.output import print_json, print_line
 from tidelog.cli.positions import parse_position
 from tidelog.cli.registry import new_app
@@ -15,6 +15,7 @@ from tidelog.cli.sources import open_store, reading_disk
 from tidelog.cli.tables import Column, number, optional, print_rows
 from tidelog.cli.targets import changing_store, refuse_others, target_of
 from tidelog.errors import InvalidConfigError, UnknownTopicError
+from tidelog.plurals import counted
 
 if TYPE_CHECKING:
     from tidelog.disk.names import TopicPartition

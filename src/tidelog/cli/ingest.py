@@ -17,7 +17,7 @@ from tidelog.errors import LogNotFoundError
 def command(
     directory: options.StoreDirectory,
     topic: options.Topic,
-    sources: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Parquet, JSON lines, CSV, text or ORC; folders of them too.")],
+    sources: Annotated[list[Path], typer.Argument(metavar="FILE", help="Parquet, JSON lines, CSV, text or ORC; folders of them too.")],
     form: Annotated[
         str | None, typer.Option("--format", "-f", help="parquet, json, csv, text or orc; known by the names otherwise.")
     ] = None,

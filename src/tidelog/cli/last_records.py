@@ -4,6 +4,7 @@ How far back the last ten lie nobody knows beforehand: compaction, markers and a
 record of a million. So a window is read, and if that is not enough another one before it, twice as large.
 """
 
+import sys
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -38,7 +39,7 @@ def _last(
     missing, window, stop = count, max(_FIRST_WINDOW, count), end
     while missing > 0 and stop > start:
         begin = max(start, stop - window)
-        kept: deque[Record] = deque(maxlen=missing)
+        kept: deque[Record] = deque(maxlen=min(missing, sys.maxsize))
         for record in log.read(begin, stop, isolation=isolation, when_overtaken="skip"):
             if is_wanted is None or is_wanted(record):
                 kept.append(record)

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 
+from tidelog.cli.closed_streams import lead_closed_nowhere
 from tidelog.cli.interrupts import interrupts_kept
 from tidelog.cli.output import DONE, INTERRUPTED, close_quietly, flush_or_give_up, is_debugging, print_error, show_traces, silence
 from tidelog.cli.plain_arguments import plain_dump
@@ -18,6 +19,7 @@ _MASTER = re.compile(r"(local(\[.*\])?|yarn|[a-z0-9]+://.*)\Z")
 
 def main() -> None:
     """Run the command line."""
+    lead_closed_nowhere()
     # Numpy starts a thread for each core, for matrices that nobody multiplies here: that takes longer than to load it.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     with interrupts_kept():

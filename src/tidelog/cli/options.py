@@ -98,10 +98,10 @@ StoreDirectory = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="A sto
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topic, help="Which topic.")]
 OptionalTopic = Annotated[
     str | None,
-    typer.Argument(metavar="[TOPIC]", autocompletion=complete_topic, help="Which topic; not needed if the directory is a partition's."),
+    typer.Argument(metavar="TOPIC", autocompletion=complete_topic, help="Which topic; not needed if the directory is a partition's."),
 ]
 AnyTopic = Annotated[
-    str | None, typer.Argument(metavar="[TOPIC]", autocompletion=complete_topic, help="Which topic; all of them without it.")
+    str | None, typer.Argument(metavar="TOPIC", autocompletion=complete_topic, help="Which topic; all of them without it.")
 ]
 Partition = Annotated[int | None, typer.Option("--partition", "-p", help="Only this one.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]

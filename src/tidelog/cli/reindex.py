@@ -8,13 +8,14 @@ import typer
 from tidelog.cli import options
 from tidelog.cli.amounts import format_size
 from tidelog.cli.applying import Plan, change_log, is_to_be_applied
-from tidelog.cli.caring import check_before_change, counted
+from tidelog.cli.caring import check_before_change
 from tidelog.cli.on_spark import job, refuse_io_limit, shows_progress, spark_session
 from tidelog.cli.output import FAILED, note, plain, print_json, print_line, progress
 from tidelog.cli.repair import settings_at
 from tidelog.cli.sources import reading_disk, tell_what_is_odd
 from tidelog.cli.targets import Target, bytes_of, own_directories, target_of
 from tidelog.errors import DamagedLogError, InvalidConfigError, TidelogError
+from tidelog.plurals import counted
 
 if TYPE_CHECKING:
     from tidelog.disk.disk import Disk

@@ -8,11 +8,12 @@ import typer
 from tidelog.cli import options
 from tidelog.cli.amounts import format_size
 from tidelog.cli.applying import Plan, change_log, is_to_be_applied
-from tidelog.cli.caring import check_before_change, counted
+from tidelog.cli.caring import check_before_change
 from tidelog.cli.output import in_options, note, plain, print_json, print_line
 from tidelog.cli.sources import open_store, reading_disk, tell_what_is_odd
 from tidelog.cli.targets import CLUSTER_METADATA, Target, bytes_of, own_directories, target_of
 from tidelog.errors import InvalidConfigError
+from tidelog.plurals import counted
 
 if TYPE_CHECKING:
     from tidelog.disk.disk import Disk

@@ -11,6 +11,7 @@ from tidelog.cli.output import print_json, print_line
 from tidelog.cli.positions import resolve_time
 from tidelog.cli.sources import open_store, partition_at, reading_disk
 from tidelog.errors import InvalidConfigError
+from tidelog.plurals import counted
 
 
 def command(
@@ -53,8 +54,9 @@ def command(
         print_json(facts.to_json())
     elif output is not None:
         totals, found = facts.totals, facts.soundness
-        what = f"{totals.records} records, {totals.segments} segments, {format_size(totals.size_bytes)}"
-        print_line(f"{output}: {what}; {found.errors} errors, {found.warnings} warnings, {found.notes} notes")
+        what = f"{counted(totals.records, 'record')}, {counted(totals.segments, 'segment')}, {format_size(totals.size_bytes)}"
+        counts = ", ".join((counted(found.errors, "error"), counted(found.warnings, "warning"), counted(found.notes, "note")))
+        print_line(f"{output}: {what}; {counts}")
 
 
 def _refuse(output: Path, root: Path) -> None:

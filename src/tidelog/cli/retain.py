@@ -8,7 +8,6 @@ from tidelog.cli.applying import Plan, change_log, is_to_be_applied
 from tidelog.cli.caring import (
     RETENTION,
     check_before_change,
-    counted,
     deciding_settings,
     end_with,
     owned_store,
@@ -22,6 +21,7 @@ from tidelog.cli.outlook_words import segment_words
 from tidelog.cli.output import print_json, print_line
 from tidelog.cli.sources import open_store, reading_disk
 from tidelog.cli.targets import Target, target_of
+from tidelog.plurals import counted
 
 if TYPE_CHECKING:
     from tidelog.disk.disk import Disk

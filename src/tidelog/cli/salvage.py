@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidelog.cli import options
-from tidelog.cli.caring import counted
 from tidelog.cli.output import note, plain, print_json, print_line
 from tidelog.cli.sources import reading_disk, tell_what_is_odd
 from tidelog.cli.targets import Target, partition_directories, refuse_inside, target_of
 from tidelog.errors import NO_DIRECTORY, InvalidConfigError, LogNotFoundError, StorageError
+from tidelog.plurals import counted
 
 if TYPE_CHECKING:
     from tidelog.inspection.salvage_report import SalvageReport

@@ -58,16 +58,14 @@ def command(
     target = target_of(directory, topic)
     if spark is not None:
         refuse_io_limit(io_limit)
-        found = _by_spark(target, spark, records=records)
+        rows, whole = _rows(_by_spark(target, spark, records=records), segments=segments)
     else:
         total_bytes = bytes_of(target) if records else None  # of headers nobody knows before how much they are
         with reading_disk("stats", io_limit, total_bytes=total_bytes) as disk:
             tell_what_is_odd(target.root, disk)
-            found = list(_here(target, disk, records=records))
-    rows = [segment_object(one) for one in found] if segments else [partition_object(name, own) for name, own in _by_partition(found)]
+            rows, whole = _rows(_here(target, disk, records=records), segments=segments)
     columns = (*_PLACE, *((_SEGMENT,) if segments else ()), *_FIGURES, *(_RECORDS if records else ()))
     print_rows(rows, columns, as_json=as_json, empty="no segments")
-    whole = _merged(found)
     if as_json:
         print_json({"type": "result", "command": "stats"} | _figures(whole))
     elif len(rows) != 1:
@@ -90,20 +88,19 @@ def _by_spark(target: Target, master: str, *, records: bool) -> "list[SegmentSta
     return [one for one in found if one.directory in wanted]
 
 
-def _by_partition(found: "Iterable[SegmentStats]") -> "list[tuple[str, SegmentStats]]":
-    whole: dict[str, list[SegmentStats]] = {}
-    for one in found:
-        whole.setdefault(one.directory, []).append(one)
-    return [(directory, _merged(own)) for directory, own in whole.items()]
-
-
-def _merged(found: "Iterable[SegmentStats]") -> "SegmentStats":
+def _rows(found: "Iterable[SegmentStats]", *, segments: bool) -> "tuple[list[dict[str, Any]], SegmentStats]":
+    """A row for each segment or each partition, and all together. The sketch of the keys of a segment is not kept: there may be many."""
     from tidelog.inspection.segment_stats import SegmentStats
 
-    whole = SegmentStats("", 0)
+    rows, whole = [], SegmentStats("", 0)
+    by_partition: dict[str, SegmentStats] = {}
     for one in found:
         whole.add(one)
-    return whole
+        if segments:
+            rows.append(segment_object(one))
+        else:
+            by_partition.setdefault(one.directory, SegmentStats("", 0)).add(one)
+    return rows or [partition_object(directory, own) for directory, own in by_partition.items()], whole
 
 
 def segment_object(one: "SegmentStats") -> dict[str, Any]:
@@ -131,7 +128,11 @@ def _figures(one: "SegmentStats") -> dict[str, Any]:
 
 def total_line(whole: "SegmentStats") -> str:
     """All of it in one line."""
-    text = f"total: {number(whole.records)} records in {number(whole.batches)} batches, {format_size(whole.size_bytes)}"
+    text = f"total: {_told(whole.records, 'record')} in {_told(whole.batches, 'batch', 'batches')}, {format_size(whole.size_bytes)}"
     if whole.distinct_keys is not None:
-        text += f", about {number(whole.distinct_keys)} keys, {number(whole.tombstones)} tombstones"
+        text += f", about {_told(whole.distinct_keys, 'key')}, {_told(whole.tombstones or 0, 'tombstone')}"
     return text + (f"; {format_size(whole.damaged_bytes)} are damaged: verify says more" if whole.damaged_bytes else "")
+
+
+def _told(count: int, one: str, several: str | None = None) -> str:
+    return f"{number(count)} {one if count == 1 else several or f'{one}s'}"

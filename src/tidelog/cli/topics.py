@@ -7,12 +7,13 @@ import typer
 from tidelog.cli import describe, ls, options
 from tidelog.cli.amounts import format_size
 from tidelog.cli.applying import Plan, change_log, is_to_be_applied
-from tidelog.cli.caring import check_before_change, counted
+from tidelog.cli.caring import check_before_change
 from tidelog.cli.output import print_json, print_line, progress
 from tidelog.cli.registry import new_app
 from tidelog.cli.sources import open_store, reading_disk
 from tidelog.cli.targets import STORE_FILE, changing_store, refuse_others, target_of
 from tidelog.errors import TidelogError
+from tidelog.plurals import counted
 
 app = new_app(help="List, create, delete or describe topics.", no_args_is_help=True)
 

@@ -7,12 +7,13 @@ import typer
 from tidelog.cli import options
 from tidelog.cli.amounts import format_size
 from tidelog.cli.applying import Plan, change_log, is_to_be_applied
-from tidelog.cli.caring import check_before_change, counted, deciding_settings, place, print_settings
+from tidelog.cli.caring import check_before_change, deciding_settings, place, print_settings
 from tidelog.cli.output import print_json, print_line
 from tidelog.cli.positions import parse_position
 from tidelog.cli.sources import open_store, reading_disk, the_partition
 from tidelog.cli.targets import Target, target_of
 from tidelog.errors import InvalidConfigError, OffsetOutOfRangeError, UnknownTopicError
+from tidelog.plurals import counted
 
 if TYPE_CHECKING:
     from tidelog.log.positions import Position

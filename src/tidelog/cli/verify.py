@@ -30,7 +30,7 @@ def _complete_level() -> list[str]:
 
 
 def command(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Data directories, directories of partitions, or files of a log.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Data directories, directories of partitions, or files of a log.")],
     level: Annotated[
         str,
         typer.Option(

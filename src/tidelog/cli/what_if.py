@@ -8,7 +8,6 @@ import typer
 
 from tidelog.cli import options
 from tidelog.cli.amounts import format_size, format_time
-from tidelog.cli.caring import counted
 from tidelog.cli.explain import DECIDING, OF_RETENTION
 from tidelog.cli.output import plain, print_json, print_line
 from tidelog.cli.positions import resolve_time
@@ -17,6 +16,7 @@ from tidelog.cli.sources import open_store, reading_disk
 from tidelog.cli.tables import Column, number, optional, print_heading, print_rows
 from tidelog.cli.targets import Target, target_of
 from tidelog.errors import InvalidConfigError, UnknownTopicError
+from tidelog.plurals import counted
 
 if TYPE_CHECKING:
     from tidelog.disk.names import TopicPartition

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from tidelog.compaction.cleaning import CleanedLog, CleanerStats
 from tidelog.disk.names import TopicPartition
+from tidelog.plurals import counted
 
 
 class PartitionCompacted(NamedTuple):
@@ -56,13 +57,14 @@ class PartitionCompacted(NamedTuple):
         would = "would go" if last.dry_run else "went"
         text = (
             f"{self.partition}: {self.records_removed} of {first.stats.messages_read} records {would}, {self.bytes_removed} of "
-            f"{first.stats.bytes_read} bytes; {self.tombstones_removed} tombstones and {self.markers_removed} markers among them; "
+            f"{first.stats.bytes_read} bytes; {counted(self.tombstones_removed, 'tombstone')} and "
+            f"{counted(self.markers_removed, 'marker')} among them; "
             f"clean up to offset {last.next_dirty_offset}"
         )
         if last.dry_run:
             plan = "\n".join(f"  {line}" for line in str(first.plan).splitlines())
             return f"{text}\n{plan}{_passes(first.stats)}{note}"
-        return f"{text}; {len(self.passes)} {_of(len(self.passes), 'pass', 'passes')}, {self.peak_extra_bytes} bytes on disk besides{note}"
+        return f"{text}; {counted(len(self.passes), 'pass', 'passes')}, {self.peak_extra_bytes} bytes on disk besides{note}"
 
 
 class CompactFailure(NamedTuple):
@@ -143,7 +145,3 @@ def _passes(stats: CleanerStats) -> str:
     if stats.passes_needed <= 1:
         return ""
     return f"\n  about {stats.passes_needed} passes; one would do with {stats.memory_for_one_pass} bytes of memory for keys"
-
-
-def _of(count: int, one: str, several: str) -> str:
-    return one if count == 1 else several

@@ -46,9 +46,11 @@ def gather_partition(
     """The facts of a partition, with a stratum for every segment."""
     name = str(source.partition)
     total = SegmentStats(source.directory or "", 0)
-    figures = {one.base_offset: one for one in _figures(source.directory, disk, watcher, records=records)}
-    for one in figures.values():
+    figures: dict[int, SegmentStats] = {}
+    for one in _figures(source.directory, disk, watcher, records=records):
         total.add(one)
+        one.keys = None  # four kibibytes for each segment, and only all of them together are told
+        figures[one.base_offset] = one
     outlooks = {one.segment.base_offset: one for one in source.explained.segments}
     strata = [
         _stratum(base_offset, outlooks.get(base_offset), figures.get(base_offset), source, findings.of_segment(name, base_offset), now_ms)

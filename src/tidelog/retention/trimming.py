@@ -5,6 +5,7 @@ from typing import NamedTuple
 from tidelog.config import LogConfig
 from tidelog.disk.names import TopicPartition
 from tidelog.log.log import Log
+from tidelog.plurals import counted
 from tidelog.retention.decision import Removal, held_to
 from tidelog.retention.policy import KAFKA_POLICIES
 from tidelog.retention.round import delete, facts_of
@@ -31,7 +32,7 @@ class Trimmed(NamedTuple):
     def __str__(self) -> str:
         return (
             f"{self.partition}: starts at {self.log_start_offset}, not at {self.log_start_offset_before}; "
-            f"{self.segments} {'segment' if self.segments == 1 else 'segments'} went, {self.size_bytes} bytes"
+            f"{counted(self.segments, 'segment')} went, {self.size_bytes} bytes"
         )
 
 

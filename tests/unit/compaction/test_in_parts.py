@@ -122,7 +122,7 @@ def test_records_without_a_key_stop_it_before_anything_is_changed(tmp_path: Path
         fill(log, "a=1", "=2", "|", "a=3", "|", "b=1")
         log.reconfigure(log.config.with_changes({"cleanup.policy": "compact"}))
         before = bases(log)
-        with pytest.raises(NullKeysError, match="1 records without key, at offset 1"):
+        with pytest.raises(NullKeysError, match="1 record without key, at offset 1"):
             clean_parted(log, plan(log), tmp_path / "staging")
         assert bases(log) == before
         clean_parted(log, plan(log), tmp_path / "again", drop_null_keys=True)
