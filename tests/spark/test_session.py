@@ -12,6 +12,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+import tidelog
 import tidelog.spark
 from tidelog.errors import InvalidConfigError, MissingPackageError
 from tidelog.spark import session, sessions
@@ -54,6 +55,22 @@ def test_a_session_of_another_thread_is_taken_as_it_is(spark: SparkSession, capl
         assert "it lacks spark.sql.session.timeZone=UTC" in caplog.text
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
+
+
+def test_in_another_thread_the_sink_is_found_once_it_has_the_session(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark looks for a source in Python in the session that is active in the thread."""
+    with tidelog.open(tmp_path / "s") as store:
+        store.create_topic("t")
+    rows = spark.range(10).selectExpr("cast(id as string) as value")
+
+    def write() -> None:
+        session()
+        rows.write.format("tidelog").mode("append").option("topic", "t").save(str(tmp_path / "s"))
+
+    with ThreadPoolExecutor(1) as other:
+        other.submit(write).result()
+    with tidelog.open(tmp_path / "s", mode="r") as reading:
+        assert sum(1 for _ in reading.topic("t").read()) == 10
 
 
 def test_what_is_fixed_in_a_session_that_runs_is_told_and_no_error(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:

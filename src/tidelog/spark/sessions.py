@@ -183,8 +183,12 @@ def _running() -> "SparkSession | None":
         found = SparkSession.active()
     except PySparkRuntimeError:
         return None
-    # Where only the context was stopped the session is still known, and of no use.
-    return found if is_connect(found) or found.sparkContext._jsc is not None else None
+    if is_connect(found):
+        return found
+    if found.sparkContext._jsc is None:
+        return None  # only the context was stopped: the session is still known, and of no use
+    found.createDataFrame([], "nothing int")  # which makes it active in this thread too; without that Spark does not find the sink
+    return found
 
 
 def _taken(running: "SparkSession", asked: Mapping[str, str], other: list[str]) -> "SparkSession":
