@@ -4,7 +4,7 @@ import struct
 
 from tidelog.disk.file_pool import FilePool
 from tidelog.disk.names import INDEX, LOG, TIME_INDEX, TXN_INDEX
-from tidelog.errors import TidelogError
+from tidelog.errors import LogNotFoundError, TidelogError
 from tidelog.log.leftovers import Files
 from tidelog.log.read_only_files import KnownFile
 from tidelog.log.read_only_index import ReadOnlyOffsetIndex, ReadOnlyTimeIndex, ReadOnlyTxnIndex
@@ -76,8 +76,9 @@ class ReadOnlySegment(Segment):
         """The largest timestamp: of a segment that was finished what its time index says, else what the batches behind it say."""
         if self._newest is None:
             if LOG not in self._files:
-                self._newest = TimestampOffset(-1, self.base_offset)  # it stands for an empty log
-            elif self.end[0] < 0 and self.has_time_index and self.time_index.is_complete:
+                hint = "its files are lost, or it is just being made: tidelog verify says more"
+                raise LogNotFoundError("a partition without a segment", path=self.directory, hint=hint)
+            if self.end[0] < 0 and self.has_time_index and self.time_index.is_complete:
                 self._newest = self.time_index.last()
             else:
                 self._newest = largest_timestamp(self)

@@ -13,7 +13,7 @@ from tests.support.small_stores import tree_of
 from tests.unit.store.test_adopt import broker_says
 from tests.unit.store.test_metrics import parse
 from tidelog.disk.names import TopicPartition
-from tidelog.errors import InvalidConfigError, LogClosedError, UnknownTopicError
+from tidelog.errors import InvalidConfigError, LogClosedError, TidelogError, UnknownTopicError
 from tidelog.store import ReadOnlyStore, grid
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "broker" / "data"
@@ -166,20 +166,24 @@ def test_partitions_that_cannot_be_read_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.leaves("ends-below-recovery-point")
-def test_a_partition_whose_files_are_lost_is_an_empty_log(tmp_path: Path) -> None:
+def test_a_partition_whose_files_are_lost_is_told_and_by_no_bare_error(tmp_path: Path) -> None:
+    """Reading gives nothing, as of a log that is just being made; who asks what is in it hears of it."""
     with open_small(tmp_path) as store:
         store.create_topic("a", 1, {"cleanup.policy": "compact,delete", "retention.ms": 1000}).append(b"value", key=b"key")
     for file in (tmp_path / "a-0").iterdir():
         file.unlink()
     with tidelog.open(tmp_path, "r") as reader:
-        assert reader.topic("a").table(as_of=0) == {}
+        assert list(reader.topic("a").read()) == []
+        asked = (
+            lambda: reader.topic("a").table(as_of=0),
+            lambda: reader.what_if("a", [{"retention.ms": 1}]),
+        )
+        for ask in asked:
+            with pytest.raises(TidelogError, match="a partition without a segment"):
+                ask()
         [explained] = reader.explain("a").partitions
-        assert explained.left_alone is None
-        assert [one.segment.size_bytes for one in explained.segments] == [0]
-        assert str(reader.compact("a", dry_run=True)) == "a-0: nothing to compact, it is empty"
-        [row] = reader.what_if("a", [{"retention.ms": 1}]).rows
-        assert (row.segments, row.records) == (0, 0)
-        assert reader.log("a", 0).max_timestamp is None
+        assert "a partition without a segment" in str(explained)
+        assert reader.compact("a", dry_run=True).failures
 
 
 def test_opened_by_its_class(tmp_path: Path) -> None:
